@@ -1,0 +1,29 @@
+# `make train` and `make test` do all the set-up they need; `make setup` does nothing when it is done.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.up-to-date
+
+.PHONY: setup train test test-quick lint clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,plots]'
+	touch $@
+
+train: setup
+	$(BIN)/python -m experiments.gallery
+
+test: setup lint
+	$(BIN)/python -m pytest -n 2 --dist loadscope
+
+test-quick: setup lint
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not slow"
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .jax_cache

@@ -1,0 +1,1 @@
+"""azjax: an AlphaZero laboratory in JAX."""
