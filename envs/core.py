@@ -6,6 +6,7 @@ wraps any game as a `pgx.Env`, so whatever is written for pgx runs on it too.
 """
 
 import functools
+import math
 import typing
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
@@ -17,7 +18,7 @@ import numpy as np
 import pgx
 import pgx._src.api_test
 
-from azjax.envs.drawing import Svg
+from azjax.envs.drawing import Svg, text_picture
 
 
 class GameError(ValueError):
@@ -116,6 +117,63 @@ class Game(Protocol):
           theme: "light" or "dark".
           scale: 1 makes a small board about 400 pixels wide.
         """
+
+
+class PlainGame:
+    """What a game needs beyond its rules, in the plainest form: inherit, and override what you can do better.
+
+    No symmetries, actions that mean the same to both players, moves written as action numbers, no position
+    notation, and a picture of the text board. Needs `name`, `num_actions` and `observation_shape`.
+    """
+
+    @functools.cached_property
+    def symmetries(self) -> Symmetries:
+        """The identity alone."""
+        size = math.prod(self.observation_shape)
+        return Symmetries(
+            np.arange(size, dtype=np.int32)[None], np.arange(self.num_actions, dtype=np.int32)[None]
+        )
+
+    @functools.cached_property
+    def action_frames(self) -> np.ndarray:
+        """[2, num_actions], identities."""
+        return np.tile(np.arange(self.num_actions, dtype=np.int32), (2, 1))
+
+    def action_to_text(self, action: int) -> str:
+        """The action's number."""
+        return str(int(action))
+
+    def text_to_action(self, text: str, x: GameState | None = None) -> int:
+        """The action a number names; raises MoveError."""
+        if not text.strip().isdecimal() or int(text) >= self.num_actions:
+            raise MoveError(f"{text!r} is not a move: give an action number from 0 to {self.num_actions - 1}")
+        return check_move(self, x, int(text), text)
+
+    def to_notation(self, x: GameState) -> str:
+        """Raises PositionError: there is no notation."""
+        raise PositionError(f"{self.name} has no position notation; write down its moves instead")
+
+    def from_notation(self, text: str) -> GameState:
+        """Raises PositionError: there is no notation."""
+        raise PositionError(f"{self.name} has no position notation; give a list of moves instead")
+
+    def to_text(self, x: GameState) -> str:
+        """The state's fields, a line each."""
+        return "\n".join(f"{field}: {np.asarray(value)}" for field, value in x._asdict().items())
+
+    def draw(
+        self,
+        x: GameState,
+        *,
+        last_action: int | None = None,
+        heat: np.ndarray | None = None,
+        marks: Mapping[int, str] | None = None,
+        theme: str = "light",
+        scale: float = 1.0,
+    ) -> Svg:
+        """The text board as a picture; last move, heat and marks are left out."""
+        del last_action, heat, marks
+        return text_picture(self.to_text(x), theme, scale)
 
 
 def random_action(key: jax.Array, mask: jax.Array) -> jax.Array:

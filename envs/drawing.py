@@ -81,3 +81,16 @@ def text(x: float, y: float, content: str, colour: str, size: float) -> str:
         f'<text x="{x:g}" y="{y:g}" fill="{colour}" font-size="{size:g}" text-anchor="middle" '
         f'dominant-baseline="central">{html.escape(content)}</text>'
     )
+
+
+def text_picture(content: str, theme: str, scale: float) -> Svg:
+    """Lines of text in a fixed-width face."""
+    colours = theme_named(theme)
+    lines = content.splitlines()
+    width = 24 + 8.5 * max((len(line) for line in lines), default=0)
+    parts = [
+        f'<text x="12" y="{24 + 18 * row}" fill="{colours.text}" font-family="monospace" font-size="14" '
+        f'xml:space="preserve">{html.escape(line)}</text>'
+        for row, line in enumerate(lines)
+    ]
+    return picture(width, 24 + 18 * len(lines), parts, colours, scale)

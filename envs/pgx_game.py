@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pgx
 
-from azjax.envs.core import GameError, MoveError, PositionError, Symmetries, check_move
+from azjax.envs.core import GameError, PlainGame
 from azjax.envs.drawing import Svg
 
 # Ids of pgx with two players, perfect information and no dice. Its Hex is left out: ours has every size.
@@ -54,7 +54,7 @@ class PgxGameState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class PgxGame:
+class PgxGame(PlainGame):
     """A board game of pgx, by its id."""
 
     name: str
@@ -90,19 +90,6 @@ class PgxGame:
         """No game is longer."""
         return _MAX_PLIES[self.name]
 
-    @functools.cached_property
-    def symmetries(self) -> Symmetries:
-        """The identity alone: pgx does not say what else there is."""
-        size = int(np.prod(self.observation_shape))
-        return Symmetries(
-            np.arange(size, dtype=np.int32)[None], np.arange(self.num_actions, dtype=np.int32)[None]
-        )
-
-    @functools.cached_property
-    def action_frames(self) -> np.ndarray:
-        """[2, num_actions], identities: pgx's actions already fit its observations."""
-        return np.tile(np.arange(self.num_actions, dtype=np.int32), (2, 1))
-
     def init(self, key: jax.Array) -> PgxGameState:
         """The starting position."""
         inner = self.env.init(key)
@@ -131,24 +118,6 @@ class PgxGame:
     def rewards(self, x: PgxGameState) -> jax.Array:
         """[2] float32."""
         return x.result
-
-    def action_to_text(self, action: int) -> str:
-        """The action's number: pgx has no notation."""
-        return str(int(action))
-
-    def text_to_action(self, text: str, x: PgxGameState | None = None) -> int:
-        """The action a number names."""
-        if not text.strip().isdecimal() or int(text) >= self.num_actions:
-            raise MoveError(f"{text!r} is not a move: give an action number from 0 to {self.num_actions - 1}")
-        return check_move(self, x, int(text), text)
-
-    def to_notation(self, x: PgxGameState) -> str:
-        """pgx games have no position notation: give move lists."""
-        raise PositionError(f"{self.name} has no position notation; write down its moves instead")
-
-    def from_notation(self, text: str) -> PgxGameState:
-        """pgx games have no position notation: give move lists."""
-        raise PositionError(f"{self.name} has no position notation; give a list of moves instead")
 
     def to_text(self, x: PgxGameState) -> str:
         """The mover's observation, plane by plane ('#' set, '.' not), and who is to move."""
