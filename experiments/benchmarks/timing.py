@@ -1,0 +1,66 @@
+"""What all benchmarks share: interleaved timing per CPU-second, and the kept tables."""
+
+import json
+import pathlib
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import jax
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+RESULTS = pathlib.Path(__file__).parent.parent / "results" / "benchmarks"
+
+
+def cpu_seconds(runs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The least CPU time that each run took, over rounds in which every run has its turn.
+
+    CPU time counts all threads, so a rate made from it is per core; taking turns lets a busy machine slow
+    every contender alike. The first call of each run compiles and is not counted.
+    """
+    for run in track(runs.values(), description="compiling", transient=True):
+        jax.block_until_ready(run())
+    best = dict.fromkeys(runs, float("inf"))
+    for _ in track(range(rounds), description="measuring", transient=True):
+        for name, run in runs.items():
+            start = time.process_time()
+            jax.block_until_ready(run())
+            best[name] = min(best[name], time.process_time() - start)
+    return best
+
+
+def compile_seconds(function: Callable, *arguments: object) -> float:
+    """Seconds to trace, lower and compile a function, without help from the persistent cache."""
+    enabled = jax.config.jax_enable_compilation_cache
+    jax.config.update("jax_enable_compilation_cache", False)
+    start = time.perf_counter()
+    jax.jit(function).lower(*arguments).compile()
+    jax.config.update("jax_enable_compilation_cache", enabled)
+    return time.perf_counter() - start
+
+
+def report(name: str, title: str, rows: Sequence[Mapping[str, object]], keep: bool = True) -> None:
+    """Prints the rows as a table and keeps them as `experiments/results/benchmarks/<name>.json`."""
+    table = Table(title=title)
+    columns = list(rows[0])
+    for column in columns:
+        table.add_column(column, justify="left" if isinstance(rows[0][column], str) else "right")
+    for row in rows:
+        table.add_row(*(_readable(row[column]) for column in columns))
+    Console(width=140).print(table)
+    if keep:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        about = {
+            "python": platform.python_version(),
+            "jax": jax.__version__,
+            "backend": jax.default_backend(),
+        }
+        (RESULTS / f"{name}.json").write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+
+
+def _readable(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
