@@ -214,10 +214,10 @@ def _check_transformations(game: Game, positions: GameState, actions: np.ndarray
     _require(
         traces == 1, f"one jitted function was traced {traces} times: a shape or type depends on the data"
     )
-    with jax.disable_jit():
+    with jax.disable_jit():  # op by op, which is slow: one transition tells
         x = jax.tree.map(lambda s: s[0], chosen)
         _require(
-            _same(everything(x, chosen_actions[0]), compiled(x, chosen_actions[0])), "jit changes the result"
+            _same(game.step(x, chosen_actions[0]), compiled(x, chosen_actions[0])[0]), "jit changes step"
         )
 
 
@@ -279,6 +279,8 @@ def _check_notation(game: Game, positions: GameState) -> None:
             continue  # a game without position notation says so
         again = game.from_notation(line)
         _require(game.to_notation(again) == line, f"the position {line!r} does not survive its notation")
+        if bool(game.is_terminal(x)) and not np.any(game.rewards(x)):
+            continue  # a draw may come from the game's history, which a position does not tell
         _require(
             _same(
                 (game.observe(again), game.legal_action_mask(again)),

@@ -1,1 +1,59 @@
-"""The rules of the games."""
+"""The rules of the games; `azjax.envs.core` says what a game is, `make` builds one by name."""
+
+import dataclasses
+
+from azjax.envs.chinese_checkers import ChineseCheckers
+from azjax.envs.core import Env, Game, GameError, GameState, MoveError, PositionError, Symmetries
+from azjax.envs.dots_and_boxes import DotsAndBoxes
+from azjax.envs.hex import Hex
+from azjax.envs.pgx_game import BOARD_GAMES, PgxGame
+
+__all__ = [
+    "ChineseCheckers",
+    "DotsAndBoxes",
+    "Env",
+    "Game",
+    "GameError",
+    "GameState",
+    "Hex",
+    "MoveError",
+    "PgxGame",
+    "PositionError",
+    "Symmetries",
+    "available_games",
+    "make",
+]
+
+_OWN_GAMES = {"hex": Hex, "chinese_checkers": ChineseCheckers, "dots_and_boxes": DotsAndBoxes}
+
+
+def available_games() -> tuple[str, ...]:
+    """The names that `make` knows."""
+    return (*_OWN_GAMES, *BOARD_GAMES)
+
+
+def make(name: str, **options) -> Env:
+    """Builds a game by name, as a pgx environment; `make(...).game` is the game itself.
+
+    >>> make("hex", size=6).game
+    Hex(size=6, swap=False, planes=2)
+
+    Args:
+      name: one of `available_games()`.
+      **options: the game's own fields, such as `size` (the board games of pgx have none).
+
+    Raises:
+      GameError: for an unknown name or option, listing those there are.
+    """
+    if name in BOARD_GAMES:
+        if options:
+            raise GameError(f"{name} comes from pgx and takes no options, got {', '.join(options)}")
+        return Env(PgxGame(name))
+    if name not in _OWN_GAMES:
+        raise GameError(f"unknown game {name!r}; there are {', '.join(available_games())}")
+    game_class = _OWN_GAMES[name]
+    known = {field.name: field.default for field in dataclasses.fields(game_class)}
+    if unknown := [option for option in options if option not in known]:
+        listed = ", ".join(f"{option}={default!r}" for option, default in known.items())
+        raise GameError(f"{name} has no option {', '.join(unknown)}; its options and defaults are {listed}")
+    return Env(game_class(**options))

@@ -1,7 +1,7 @@
 """Two-player Chinese Checkers on a diamond, slow and obvious: dictionaries, loops, one position at a time.
 
-Cells are numbered row by row from the top tip. A position is a tuple of cells, '.', 'a' or 'b', and the letter
-of the player to move; everything is found by trying it out on a copy of the board.
+Cells are numbered row by row from the top tip. A board is a tuple of '.', 'a' and 'b', and everything is
+found by trying it out on a copy.
 """
 
 HEXAGON = [(1, 0), (-1, 0), (0, 1), (0, -1), (1, -1), (-1, 1)]
@@ -103,28 +103,23 @@ class Rules:
 
 
 class Match:
-    """One game: the board, who is to move, and whether and how it has ended."""
+    """One game: the board, who is to move with which moves, and whether and how it has ended."""
 
     def __init__(self, rules, repetitions=None, max_plies=100):
         self.rules, self.repetitions, self.max_plies = rules, repetitions, max_plies
         self.board, self.player = rules.start()
+        self.moves = rules.legal_moves(self.board, self.player)
         self.earlier_boards = []
         self.result = None  # 'a', 'b' or 'draw' at the end
-
-    def legal_moves(self):
-        if self.result is not None:
-            return []
-        return self.rules.legal_moves(self.board, self.player)
 
     def play(self, start, end):
         mover = self.player
         self.earlier_boards.append(self.board)
         self.board = self.rules.moved(self.board, start, end)
         self.player = "b" if mover == "a" else "a"
+        self.moves = self.rules.legal_moves(self.board, self.player)
         seen_before = self.earlier_boards.count(self.board)
-        if self.rules.has_won(self.board, mover):
-            self.result = mover
-        elif not self.rules.legal_moves(self.board, self.player):
+        if self.rules.has_won(self.board, mover) or not self.moves:
             self.result = mover
         elif self.repetitions is not None and seen_before > self.repetitions:
             self.result = "draw"
