@@ -1,6 +1,7 @@
 """How self-play explores: noise on the root's prior, temperatures, and the theses' rules for both."""
 
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -25,9 +26,24 @@ def dirichlet_mix(
     count = jnp.maximum(jnp.sum(legal, -1, keepdims=True), 1)
     concentration = 1.0 / count if alpha is None else jnp.full(count.shape, alpha)
     # In logarithms: gamma variates of a small alpha underflow.
-    log_gamma = jax.random.loggamma(key, jnp.broadcast_to(concentration, prior.shape))
+    log_gamma = draw(jax.random.loggamma, key, jnp.broadcast_to(concentration, prior.shape))
     noise = jax.nn.softmax(jnp.where(legal, log_gamma, jnp.finfo(jnp.float32).min))
     return (1.0 - fraction) * prior + fraction * jnp.where(legal, noise, 0.0)
+
+
+def draw(sampler: Callable, key: jax.Array, argument: jax.Array | tuple[int, ...]) -> jax.Array:
+    """`sampler(key, argument)`; with [batch] keys each row has its own.
+
+    Args:
+      sampler: of `jax.random`.
+      key: one, or [batch].
+      argument: what the sampler wants next: a shape (batch, ...), or an array [batch, ...].
+    """
+    if key.ndim == 0:
+        return sampler(key, argument)
+    if isinstance(argument, tuple):
+        return jax.vmap(lambda one: sampler(one, argument[1:]))(key)
+    return jax.vmap(sampler)(key, argument)
 
 
 def sample_visits(key: jax.Array, visits: jax.Array, temperature: jax.Array | float) -> jax.Array:
@@ -48,7 +64,9 @@ def drop_temperature(ply: jax.Array, temperature: float, drop: int) -> jax.Array
     return jnp.where(ply < drop, temperature, 0.0)
 
 
-def sample_flattened_visits(key: jax.Array, visits: jax.Array, legal: jax.Array, multiplier: float = 1.5):
+def sample_flattened_visits(
+    key: jax.Array, visits: jax.Array, legal: jax.Array, multiplier: float = 1.5
+) -> jax.Array:
     """[batch] an action from softmax(multiplier * share of visits): the opening moves of Jacobsen 2019.
 
     Flatter than any usual temperature: the likeliest move is at most e^multiplier times the least likely.

@@ -12,10 +12,12 @@ from typing import NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 import mctx
+import numpy as np
 
 from azjax import tree as trees
-from azjax.envs.core import Game, GameState, random_playout
-from azjax.exploration import dirichlet_mix
+from azjax.envs.chinese_checkers import ChineseCheckers
+from azjax.envs.core import Game, GameState, random_playout, scramble
+from azjax.exploration import dirichlet_mix, draw
 from azjax.tree import Evaluator, Params, Rows, Tree, first_max
 
 
@@ -35,7 +37,11 @@ class Search(Protocol):
     """A search over a batch of positions."""
 
     def __call__(self, params: Params, key: jax.Array, states: GameState) -> SearchOutput:
-        """Searches positions [batch, ...]; the key is consumed."""
+        """Searches positions [batch, ...].
+
+        One key serves the batch; or give [batch] keys, and (UCT and `playout_cap` apart) each lane draws from its
+        own, so that it finds the same in any company.
+        """
 
 
 class ReusingSearch(NamedTuple):
@@ -44,7 +50,8 @@ class ReusingSearch(NamedTuple):
     start: Callable[[Params, jax.Array, GameState], Tree]
     """(params, key, states) -> trees that hold just their roots."""
     search: Callable[[Params, jax.Array, Tree], tuple[SearchOutput, Tree]]
-    """(params, key, trees) -> what was found, and the grown trees."""
+    """(params, key, trees) -> what was found, and the grown trees. Give it what `start` or `advance` gave: a
+    tree that has grown already has no room left."""
     advance: Callable[[Params, jax.Array, Tree, jax.Array, GameState], Tree]
     """(params, key, trees, actions, next states) -> the subtrees of the moves played; a lane whose move was
     never looked at, or whose next state is not the move's (a new game), starts anew."""
@@ -75,18 +82,20 @@ def gumbel(
       value_scale: weight of Q against the logits.
       maxvisit_init: added to the highest visit count in that weight.
     """
-    _check_positive(simulations=simulations, max_considered_actions=max_considered_actions)
+    _check_positive(
+        simulations=simulations, max_considered_actions=max_considered_actions, max_depth=max_depth
+    )
     qtransform = functools.partial(
         mctx.qtransform_completed_by_mix_value, value_scale=value_scale, maxvisit_init=maxvisit_init
     )
     evaluate_node = _evaluator_with_logits(game, evaluate)
 
     def search(params: Params, key: jax.Array, states: GameState) -> SearchOutput:
-        root_key, key = jax.random.split(key)
-        key, gumbel_key = jax.random.split(key)  # as mctx splits it, so that the trees agree
+        root_key, key = trees.split_key(key, 2)
+        key, gumbel_key = trees.split_key(key, 2)  # as mctx splits it, so that the trees agree
         prior, value, legal = evaluate_node(params, root_key, states)
         prior = jnp.where(legal, prior - jnp.max(prior, -1, keepdims=True), _MASKED_LOGIT)
-        noise = gumbel_scale * jax.random.gumbel(gumbel_key, prior.shape, prior.dtype)
+        noise = gumbel_scale * draw(jax.random.gumbel, gumbel_key, prior.shape)
         root_select = functools.partial(
             mctx.gumbel_muzero_root_action_selection,
             None,
@@ -105,7 +114,7 @@ def gumbel(
             improved = jax.nn.softmax(rows.prior + completed)
             return first_max(improved - rows.visits / (1 + jnp.sum(rows.visits, -1, keepdims=True)))
 
-        tree = trees.plant(states, prior, value, legal, simulations + 1, solve=False)
+        tree = trees.plant(game, states, prior, value, legal, simulations + 1, solve=False)
         tree = _simulate(
             tree, params, key, game, evaluate_node, root_rule, rule, 1, simulations, max_depth, False
         )
@@ -170,7 +179,10 @@ def reusing_puct(
       evaluate_terminals_with_network: ask the network even where the game is over. This is Jacobsen 2019's
         category A, which learns badly for it; nothing else should use it.
     """
-    _check_positive(simulations=simulations)
+    _check_positive(simulations=simulations, kept=kept, max_depth=max_depth)
+    _check_share(dirichlet_fraction=dirichlet_fraction)
+    if dirichlet_alpha is not None and dirichlet_alpha <= 0:
+        raise ValueError(f"dirichlet_alpha must be above 0, or None, got {dirichlet_alpha}")
     if formula not in ("alphazero", "sqrt_ratio"):
         raise ValueError(f"formula must be 'alphazero' or 'sqrt_ratio', got {formula!r}")
     if solve and evaluate_terminals_with_network:
@@ -188,10 +200,10 @@ def reusing_puct(
 
     def start(params: Params, key: jax.Array, states: GameState) -> Tree:
         prior, value, legal = evaluate_node(params, key, states)
-        return trees.plant(states, prior, value, legal, kept + simulations, solve)
+        return trees.plant(game, states, prior, value, legal, kept + simulations, solve)
 
     def search(params: Params, key: jax.Array, tree: Tree) -> tuple[SearchOutput, Tree]:
-        _, noise_key, key = jax.random.split(key, 3)  # as mctx splits it, so that the trees agree
+        _, noise_key, key = trees.split_key(key, 3)  # as mctx splits it, so that the trees agree
         clean = tree.prior[:, trees.ROOT]
         noisy = dirichlet_mix(noise_key, clean, clean != _ILLEGAL, dirichlet_alpha, dirichlet_fraction)
         noisy = jnp.where(clean != _ILLEGAL, noisy, _ILLEGAL)
@@ -215,7 +227,7 @@ def reusing_puct(
         )
         return _most_visited(game, tree, max_reward), tree
 
-    return ReusingSearch(start, search, _advance(game, start, kept))
+    return ReusingSearch(start, search, _advance(start, kept))
 
 
 def uct(game: Game, **options) -> Search:
@@ -250,7 +262,7 @@ def reusing_uct(
       max_reward: the best result of the game, where `solve` may stop comparing.
       max_depth: no node deeper than this many moves.
     """
-    _check_positive(simulations=simulations, playouts=playouts)
+    _check_positive(simulations=simulations, kept=kept, playouts=playouts, max_depth=max_depth)
     kept = simulations if kept is None else kept
 
     def evaluate_node(params, key, states):
@@ -259,7 +271,7 @@ def reusing_uct(
         if leaf_value is not None:
             return legal, leaf_value(states), legal
         repeated = jax.tree.map(lambda s: jnp.repeat(s, playouts, axis=0), states)
-        rewards = random_playout(game, repeated, key).reshape(-1, playouts, 2).mean(1)
+        rewards = random_playout(game, repeated, _one(key)).reshape(-1, playouts, 2).mean(1)
         return legal, rewards[jnp.arange(len(rewards)), states.current_player], legal
 
     def rule(keys: jax.Array, rows: Rows) -> jax.Array:
@@ -267,7 +279,7 @@ def reusing_uct(
 
     def start(params: Params, key: jax.Array, states: GameState) -> Tree:
         prior, value, legal = evaluate_node(params, key, states)
-        return trees.plant(states, prior, value, legal, kept + simulations, solve)
+        return trees.plant(game, states, prior, value, legal, kept + simulations, solve)
 
     def search(params: Params, key: jax.Array, tree: Tree) -> tuple[SearchOutput, Tree]:
         tree = _simulate(
@@ -286,7 +298,7 @@ def reusing_uct(
         )
         return _most_visited(game, tree, max_reward), tree
 
-    return ReusingSearch(start, search, _advance(game, start, kept))
+    return ReusingSearch(start, search, _advance(start, kept))
 
 
 def playout_cap(full: Search, quick: Search, full_share: float) -> Search:
@@ -300,12 +312,11 @@ def playout_cap(full: Search, quick: Search, full_share: float) -> Search:
       quick: the cheaper one; give it no noise.
       full_share: how often the full one is used, 0 to 1.
     """
-    if not 0.0 <= full_share <= 1.0:
-        raise ValueError(f"full_share must be between 0 and 1, got {full_share}")
+    _check_share(full_share=full_share)
 
     def search(params: Params, key: jax.Array, states: GameState) -> SearchOutput:
-        key, coin_key = jax.random.split(key)
-        is_full = jax.random.bernoulli(coin_key, full_share)
+        key, coin_key = trees.split_key(key, 2)
+        is_full = jax.random.bernoulli(_one(coin_key), full_share)
         output = jax.lax.cond(is_full, full, quick, params, key, states)
         return output._replace(complete=output.complete & is_full)
 
@@ -334,10 +345,28 @@ def ucb1_scores(keys: jax.Array, rows: Rows, c: float) -> jax.Array:
     bonus = c * jnp.sqrt(jnp.log(rows.node_visits.astype(jnp.float32))[:, None] / visits)
     word = jax.vmap(lambda key: jax.random.bits(key, (1,), jnp.uint32))(keys)
     action = jnp.arange(rows.visits.shape[-1], dtype=jnp.uint32)
-    # An odd multiplier permutes the words, and the high bits of the product are the well mixed ones.
-    shuffled = ((word ^ (action * jnp.uint32(0x9E3779B9))) * jnp.uint32(0x85EBCA6B)) >> 8
-    first_visit = 1e6 + shuffled.astype(jnp.float32)
+    order = scramble(word + (action + 1) * jnp.uint32(0x9E3779B9)) >> 8
+    first_visit = 1e6 + order.astype(jnp.float32)
     return jnp.where(rows.visits > 0, rows.qvalues + bonus, first_visit)
+
+
+def distance_value(game: ChineseCheckers) -> Callable[[GameState], jax.Array]:
+    """A `leaf_value` for Chinese Checkers: how far the player to move leads in the race, from -1 to 1.
+
+    The opponent's distance to its goal minus the own one, plus 1 for being on move, divided by the most that
+    this can be. A distance is the sum over a player's pieces of the rows between them and the goal's tip.
+    """
+    row = game.image_index // game.size + game.image_index % game.size  # [cells], 0 at the top
+    # A piece in row r has last - r rows to go down, or r to go up. So the difference of the distances, as the
+    # first player sees it, is the sum of all pieces' rows, less `last` for each of its own.
+    own_rows = game.pieces * 2 * (game.size - 1)
+    most = int(np.sum(np.sort(row)[-2 * game.pieces :])) - own_rows + 1
+
+    def lead(x: GameState) -> jax.Array:
+        difference = jnp.sum(jnp.where(game.board(x) != 0, row, 0)) - own_rows
+        return (jnp.where(x.current_player == 0, difference, -difference) + 1) / most
+
+    return jax.vmap(lead)
 
 
 _LOW_LOGIT = -1e9  # mctx's floor for the score of a considered action
@@ -371,28 +400,29 @@ def _simulate(
         return playable & ~proven
 
     def unfinished(carry):
-        simulation, _, tree = carry
-        return (simulation < simulations) & jnp.any(live_lanes(tree))
+        simulation, _, live, _ = carry
+        return (simulation < simulations) & jnp.any(live)
 
     def simulate(carry):
-        simulation, key, tree = carry
-        key, descend_key, evaluate_key = jax.random.split(key, 3)
+        simulation, key, live, tree = carry
+        key, descend_key, evaluate_key = trees.split_key(key, 3)
         leaf = trees.descend(tree, descend_key, root_rule, rule, depth)
-        tree, node = trees.grow(
+        tree, node, value = trees.grow(
             tree,
             leaf,
             first_slot + simulation,
-            live_lanes(tree),
+            live,
             game,
             functools.partial(evaluate_node, params, evaluate_key),
             evaluate_terminals_with_network,
         )
-        tree = trees.backup(tree, node)
+        tree = trees.backup(tree, node, value)
         if solve:
             tree = trees.prove(tree, node, max_reward)
-        return simulation + 1, key, tree
+        return simulation + 1, key, live_lanes(tree), tree
 
-    _, _, tree = jax.lax.while_loop(unfinished, simulate, (jnp.int32(0), key, tree))
+    start = (jnp.int32(0), key, live_lanes(tree), tree)
+    *_, tree = jax.lax.while_loop(unfinished, simulate, start)
     return tree
 
 
@@ -408,9 +438,17 @@ def _evaluator_with_logits(game: Game, evaluate: Evaluator) -> Callable:
     return evaluate_node
 
 
+def _one(key: jax.Array) -> jax.Array:
+    return key if key.ndim == 0 else key[0]
+
+
+def _legal(rows: Rows) -> jax.Array:
+    return rows.prior if rows.prior.dtype == bool else rows.prior != _ILLEGAL
+
+
 def _masked(scores: jax.Array, rows: Rows) -> jax.Array:
-    legal = rows.prior if rows.prior.dtype == bool else rows.prior != _ILLEGAL
-    open_moves = legal if rows.outcomes is None else legal & jnp.isnan(rows.outcomes)
+    """The scores of the legal moves that are not yet proven, -inf for all others."""
+    open_moves = _legal(rows) if rows.outcomes is None else _legal(rows) & jnp.isnan(rows.outcomes)
     return jnp.where(open_moves, scores, -jnp.inf)
 
 
@@ -455,8 +493,7 @@ def _most_visited(game: Game, tree: Tree, max_reward: float) -> SearchOutput:
     """The answer of PUCT and UCT: proven wins first, proven losses last, then visits, then Q."""
     rows = trees.root_rows(tree)
     states = jax.tree.map(lambda s: s[:, trees.ROOT], tree.states)
-    legal = _masked(jnp.zeros(rows.visits.shape), rows._replace(outcomes=None)) == 0
-    candidates = legal
+    candidates = _legal(rows)
     if tree.outcomes is not None:
         known = jnp.where(jnp.isnan(rows.outcomes), 0.0, rows.outcomes)
         candidates = _keep_best(candidates, known)
@@ -500,14 +537,14 @@ def _output(game: Game, states: GameState, tree: Tree, action: jax.Array, policy
 
 def _forgetful(search: ReusingSearch) -> Search:
     def forgetful(params: Params, key: jax.Array, states: GameState) -> SearchOutput:
-        start_key, search_key = jax.random.split(key)
+        start_key, search_key = trees.split_key(key, 2)
         output, _ = search.search(params, search_key, search.start(params, start_key, states))
         return output
 
     return forgetful
 
 
-def _advance(game: Game, start: Callable, kept: int) -> Callable:
+def _advance(start: Callable, kept: int) -> Callable:
     def advance(params: Params, key: jax.Array, tree: Tree, action: jax.Array, states: GameState) -> Tree:
         fresh = start(params, key, states)
         below, found = trees.subtree(tree, action, kept)
@@ -523,7 +560,13 @@ def _advance(game: Game, start: Callable, kept: int) -> Callable:
     return advance
 
 
-def _check_positive(**numbers: int) -> None:
+def _check_positive(**numbers: int | None) -> None:
     for name, number in numbers.items():
-        if number < 1:
+        if number is not None and number < 1:
             raise ValueError(f"{name} must be at least 1, got {number}")
+
+
+def _check_share(**shares: float) -> None:
+    for name, share in shares.items():
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"{name} must be between 0 and 1, got {share}")

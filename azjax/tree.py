@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from azjax.envs.core import Game, GameState
+from azjax.envs.core import Game, GameState, max_of_row
 
 Params = Any
 Evaluator = Callable[[Params, jax.Array, GameState], tuple[jax.Array, jax.Array]]
@@ -67,11 +67,18 @@ class Leaf(NamedTuple):
 
 
 def plant(
-    states: GameState, prior: jax.Array, value: jax.Array, legal: jax.Array, slots: int, solve: bool
+    game: Game,
+    states: GameState,
+    prior: jax.Array,
+    value: jax.Array,
+    legal: jax.Array,
+    slots: int,
+    solve: bool,
 ) -> Tree:
     """Trees that hold just their roots.
 
     Args:
+      game: the rules.
       states: [batch, ...] root positions.
       prior: [batch, actions] of the roots.
       value: [batch] of the roots.
@@ -80,6 +87,7 @@ def plant(
       solve: whether to keep proven outcomes.
     """
     batch, num_actions = prior.shape
+    over = jax.vmap(game.is_terminal)(states) | ~jnp.any(legal, -1)
 
     def nodes(fill, dtype, root=None):
         column = jnp.full((batch, slots), fill, dtype)
@@ -96,7 +104,7 @@ def plant(
         actions=nodes(NONE, jnp.int32),
         rewards=nodes(0, value.dtype),
         discounts=nodes(0, value.dtype),
-        terminal=nodes(False, bool, ~jnp.any(legal, -1)),
+        terminal=nodes(False, bool, over),
         children=edges(NONE, jnp.int32),
         prior=edges(0, prior.dtype).at[:, ROOT].set(prior),
         visits=edges(0, jnp.int32),
@@ -162,7 +170,7 @@ def descend(
         leaf = Leaf(node, action, tree.children[lane, node, action])
         return leaf, depth + 1, keys, going & descending(leaf, depth + 1)
 
-    keys, subkeys = next_keys(jax.random.split(key, batch))
+    keys, subkeys = next_keys(key if key.ndim else jax.random.split(key, batch))
     action = root_rule(subkeys, root_rows(tree))
     leaf = Leaf(jnp.full(batch, ROOT), action, tree.children[lane, ROOT, action])
     start = (leaf, 1, keys, descending(leaf, 1))
@@ -178,8 +186,12 @@ def grow(
     game: Game,
     evaluate: Callable[[GameState], tuple[jax.Array, jax.Array, jax.Array]],
     evaluate_terminals_with_network: bool,
-) -> tuple[Tree, jax.Array]:
+) -> tuple[Tree, jax.Array, jax.Array]:
     """Plays the leaf's move, evaluates the position, and stores it in `slot` where it is new.
+
+    A position that the edge has led to before (a leaf at the depth limit, or one that `subtree` dropped) goes
+    on from the edge's mean, so that fresh playouts there are averaged. If the evaluator always says the same
+    that changes nothing, not even a bit.
 
     Args:
       leaf: from `descend`.
@@ -190,7 +202,8 @@ def grow(
       evaluate_terminals_with_network: see `azjax.search.puct`.
 
     Returns:
-      The trees, and [batch] the node to back up from (the root where there is nothing to do).
+      The trees, [batch] the node to back up from (the root where there is nothing to do), and [batch] the
+      value to back up.
     """
     lane = jnp.arange(live.shape[0])
     before = jax.tree.map(lambda s: s[lane, leaf.parent], tree.states)
@@ -206,6 +219,10 @@ def grow(
         discount = jnp.where(over, 0.0, sign)
         value = jnp.where(over, 0.0, value)
 
+    # The edge's mean for the new player to move: a reward comes only with the end, where the discount is 0.
+    mean = discount * tree.qvalues[lane, leaf.parent, leaf.action]
+    visits = tree.visits[lane, leaf.parent, leaf.action]
+    mean = mean + (value - mean) / (visits + 1.0)
     is_new = live & (leaf.child == NONE)
 
     def put(column, new):
@@ -214,9 +231,9 @@ def grow(
     # A slot whose lane made no node is written as well (that is far cheaper than a scatter), but it stays
     # unvisited, and no child index points at it.
     tree = tree._replace(
-        node_visits=put(tree.node_visits, is_new),
+        node_visits=put(tree.node_visits, jnp.where(is_new, visits + 1, 0)),
         raw_values=put(tree.raw_values, value),
-        node_values=put(tree.node_values, value),
+        node_values=put(tree.node_values, mean),
         parents=put(tree.parents, jnp.where(is_new, leaf.parent, NONE)),
         actions=put(tree.actions, jnp.where(is_new, leaf.action, NONE)),
         rewards=put(tree.rewards, reward),
@@ -230,13 +247,21 @@ def grow(
         states=jax.tree.map(put, tree.states, states),
     )
     revisited = jnp.where(live & ~is_new, leaf.child, _beyond(tree))
-    tree = tree._replace(node_visits=tree.node_visits.at[lane, revisited].add(1, mode="drop"))
+    tree = tree._replace(
+        node_visits=tree.node_visits.at[lane, revisited].set(visits + 1, mode="drop"),
+        node_values=tree.node_values.at[lane, revisited].set(mean, mode="drop"),
+    )
     node = jnp.where(is_new, slot, jnp.where(live, leaf.child, ROOT))
-    return tree, node
+    return tree, node, value
 
 
-def backup(tree: Tree, node: jax.Array) -> Tree:
-    """Carries the raw value of a node a lane up to the root; lanes whose node is the root do nothing."""
+def backup(tree: Tree, node: jax.Array, value: jax.Array) -> Tree:
+    """Carries a new value of a node a lane up to the root; lanes whose node is the root do nothing.
+
+    Args:
+      node: [batch], whose own mean holds the value already.
+      value: [batch] for the node's player to move.
+    """
     lane = jnp.arange(node.shape[0])
 
     def any_below_root(carry):
@@ -244,28 +269,29 @@ def backup(tree: Tree, node: jax.Array) -> Tree:
         return jnp.any(node != ROOT)
 
     def one_level(carry):
-        node, value, node_visits, node_values, visits, qvalues = carry
+        node, value, mean, node_visits, node_values, visits, qvalues = carry
         below = node != ROOT
         parent = jnp.where(below, tree.parents[lane, node], ROOT)
         target = jnp.where(below, parent, _beyond(tree))
         action = tree.actions[lane, node]
         reward, discount = tree.rewards[lane, node], tree.discounts[lane, node]
+        qvalue = reward + discount * mean
         value = reward + discount * value
         count = node_visits[lane, parent]
         mean = (node_values[lane, parent] * count + value) / (count + 1.0)
-        qvalue = reward + discount * node_values[lane, node]
         return (
             parent,
             value,
+            mean,
             node_visits.at[lane, target].set(count + 1, mode="drop"),
             node_values.at[lane, target].set(mean, mode="drop"),
             visits.at[lane, target, action].add(1, mode="drop"),
             qvalues.at[lane, target, action].set(qvalue, mode="drop"),
         )
 
-    value = tree.raw_values[lane, node]
-    carry = (node, value, tree.node_visits, tree.node_values, tree.visits, tree.qvalues)
-    _, _, node_visits, node_values, visits, qvalues = jax.lax.while_loop(any_below_root, one_level, carry)
+    mean = tree.node_values[lane, node]
+    carry = (node, value, mean, tree.node_visits, tree.node_values, tree.visits, tree.qvalues)
+    *_, node_visits, node_values, visits, qvalues = jax.lax.while_loop(any_below_root, one_level, carry)
     return tree._replace(node_visits=node_visits, node_values=node_values, visits=visits, qvalues=qvalues)
 
 
@@ -373,11 +399,19 @@ def subtree(tree: Tree, action: jax.Array, kept: int) -> tuple[Tree, jax.Array]:
     ), found
 
 
+def split_key(key: jax.Array, parts: int) -> tuple[jax.Array, ...]:
+    """Splits one key, or each key of a batch."""
+    if key.ndim == 0:
+        return tuple(jax.random.split(key, parts))
+    split = jax.vmap(lambda one: jax.random.split(one, parts))(key)
+    return tuple(split[:, part] for part in range(parts))
+
+
 def first_max(scores: jax.Array) -> jax.Array:
     """[batch] int32, as `jnp.argmax(scores, -1)`, in two passes that vectorise on a CPU."""
-    best = jnp.max(scores, -1, keepdims=True)
     number = jnp.arange(scores.shape[-1], dtype=jnp.int32)
-    return jnp.min(jnp.where(scores == best, number, scores.shape[-1] - 1), -1)
+    is_best = scores == max_of_row(scores)[..., None]
+    return -max_of_row(jnp.where(is_best, -number, 1 - scores.shape[-1]))
 
 
 def _open_outcomes(legal: jax.Array) -> jax.Array:

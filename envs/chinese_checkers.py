@@ -168,6 +168,11 @@ class ChineseCheckers:
         return _frozen(actions)
 
     @functools.cached_property
+    def action_cells(self) -> np.ndarray:
+        """[num_actions, 2, 2] int32: row and column in the observation of the cells from and to."""
+        return _frozen(np.stack(np.divmod(self.image_index[self.moves], self.size), -1))
+
+    @functools.cached_property
     def action_frames(self) -> np.ndarray:
         """[2, num_actions] int32: an action seen from the first and from the second player's side."""
         turned = self.num_cells - 1 - np.arange(self.num_cells)

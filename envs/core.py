@@ -194,14 +194,27 @@ def random_action(key: jax.Array, mask: jax.Array) -> jax.Array:
     index_bits = max(1, (num_actions - 1).bit_length())
     word = jax.random.bits(key, (*mask.shape[:-1], 1), jnp.uint32)
     action = jnp.arange(num_actions, dtype=jnp.uint32)
-    # The finaliser of MurmurHash3 (public domain, Appleby), a bijection that mixes all 32 bits.
-    hashed = word + (action + 1) * jnp.uint32(0x9E3779B9)
-    hashed = (hashed ^ (hashed >> 16)) * jnp.uint32(0x85EBCA6B)
-    hashed = (hashed ^ (hashed >> 13)) * jnp.uint32(0xC2B2AE35)
-    hashed = hashed ^ (hashed >> 16)
+    hashed = scramble(word + (action + 1) * jnp.uint32(0x9E3779B9))
     keyed = ((hashed >> index_bits) << index_bits) | action
-    best = jnp.max(jnp.where(mask, keyed, 0), axis=-1)
+    best = max_of_row(jnp.where(mask, keyed, 0))
     return (best & jnp.uint32((1 << index_bits) - 1)).astype(jnp.int32)
+
+
+def scramble(word: jax.Array) -> jax.Array:
+    """A bijection of 32-bit words in which every bit of the result depends on every bit of the word."""
+    # Two rounds of multiply and shift, with the constants of Wellons's lowbias32 (public domain).
+    word = (word ^ (word >> 16)) * jnp.uint32(0x7FEB352D)
+    word = (word ^ (word >> 15)) * jnp.uint32(0x846CA68B)
+    return word ^ (word >> 16)
+
+
+def max_of_row(x: jax.Array) -> jax.Array:
+    """`jnp.max(x, -1)`, folded to 16 columns first: XLA:CPU reduces rows of more than 32 one by one."""
+    columns, width = x.shape[-1], 16
+    if columns > 2 * width:
+        starts = (min(start, columns - width) for start in range(0, columns, width))
+        x = functools.reduce(jnp.maximum, (x[..., start : start + width] for start in starts))
+    return jnp.max(x, -1)
 
 
 def renew(game: Game, x: GameState, key: jax.Array) -> GameState:

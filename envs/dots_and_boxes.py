@@ -112,6 +112,18 @@ class DotsAndBoxes:
         return (*self._image_size, 1 if self.observation == "grey" else 5)
 
     @functools.cached_property
+    def action_cells(self) -> np.ndarray:
+        """[lines, places, 2] int32, where a line stands in the observation.
+
+        In an image it is a pixel, one place; in the compact observation the two dots that it joins.
+        """
+        if self.observation != "compact":
+            return self.line_pixels[:, None, :2]
+        row, column, vertical = line_anchors(self.rows, self.columns).T
+        ends = [row, column, row + vertical, column + 1 - vertical]
+        return np.stack(ends, -1).reshape(-1, 2, 2).astype(np.int32)
+
+    @functools.cached_property
     def action_frames(self) -> np.ndarray:
         """[2, lines]: both players see the same lines."""
         return np.tile(np.arange(self.num_actions, dtype=np.int32), (2, 1))
