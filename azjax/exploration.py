@@ -109,7 +109,7 @@ def daliri2022_temperature_drop(mean_length: float) -> int:
 
     Gives the thesis's 8 and 17 for the 31 and 56 moves of Hex 6x6 and 8x8.
     """
-    return int(_minimum_norm_fit(mean_length, ((150, 30), (36, 10), (9, 4)), degree=3))
+    return round(_minimum_norm_fit(mean_length, ((150, 30), (36, 10), (9, 4)), degree=3))
 
 
 def _minimum_norm_fit(x: float, points: tuple[tuple[float, float], ...], degree: int) -> float:

@@ -1,0 +1,1 @@
+"""Judges: matches between agents, and agents against the truth."""

@@ -1,0 +1,54 @@
+"""Forced openings: where self-play games start (Daliri 2022).
+
+A1, A2 and A3 are all sequences of one, two or three legal moves, A123 all of them together; each game draws
+one uniformly. Only positions that have been searched are learned from: forced moves leave no training data.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from azjax.envs.core import Game, GameError
+from azjax.selfplay import Openings, standard_opening
+
+LENGTHS = {"none": (0,), "A1": (1,), "A2": (2,), "A3": (3,), "A123": (1, 2, 3)}
+MOST_ROWS = 2_000_000
+
+
+def make_openings(game: Game, kind: str = "none", random_share: float = 0.0) -> Openings:
+    """The openings of a kind of agent in Daliri 2022, or the starting position.
+
+    Args:
+      game: the rules.
+      kind: "none", "A1", "A2", "A3" or "A123".
+      random_share: of the games that start with one random move although `kind` is "none".
+    """
+    if kind not in LENGTHS:
+        raise GameError(f"openings must be one of {', '.join(LENGTHS)}, got {kind!r}")
+    if kind == "none":
+        if random_share == 0:
+            return standard_opening(game)
+        first_moves = opening_positions(game, 1)
+        count = first_moves.plies.shape[0]
+        # So many copies of the start that a uniform draw picks a first move with the share asked for.
+        copies = max(0, round(count * (1 - random_share) / random_share))
+        start = jax.tree.map(lambda s: jnp.repeat(s, copies, axis=0), standard_opening(game))
+        return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), start, first_moves)
+    parts = [opening_positions(game, length) for length in LENGTHS[kind]]
+    return jax.tree.map(lambda *columns: jnp.concatenate(columns), *parts)
+
+
+def opening_positions(game: Game, length: int) -> Openings:
+    """All ordered sequences of `length` legal moves, as positions; finished games are left out."""
+    legal_of, step_of = jax.jit(jax.vmap(game.legal_action_mask)), jax.jit(jax.vmap(game.step))
+    states = standard_opening(game).states
+    for _ in range(length):
+        lane, action = np.nonzero(np.asarray(legal_of(states)))
+        if len(lane) > MOST_ROWS:
+            raise GameError(
+                f"{len(lane):,} openings of {length} moves are too many; {MOST_ROWS:,} is the limit"
+            )
+        states = step_of(jax.tree.map(lambda s, lane=lane: s[lane], states), jnp.asarray(action, jnp.int32))
+    over = np.asarray(jax.jit(jax.vmap(game.is_terminal))(states))
+    states = jax.tree.map(lambda s: s[~over], states)
+    return Openings(states, jnp.full(int((~over).sum()), length, jnp.int32))

@@ -1,0 +1,117 @@
+"""Where an iteration's time goes: network, trees, rules, learning; its memory and its compile time."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from azjax import learner, replay, run, training
+from azjax.config import TrainConfig
+from azjax.envs.core import random_action
+from azjax.networks import make_network
+
+
+def profile(config: TrainConfig, rounds: int = 3) -> dict[str, Any]:
+    """Times an iteration and its parts, each compiled alone on one device.
+
+    The network is timed as often as the searches call it, on as many positions; the rules likewise; learning
+    as the updates of one iteration. What remains of a whole self-play iteration is the trees' share.
+    """
+    mesh = training.make_mesh(1)
+    trainer = training.make_trainer(config, mesh)
+    state = trainer.init(jax.random.key(config.seed))
+    start = time.perf_counter()
+    compiled, _ = run.compile_iteration(trainer, state)
+    compile_seconds = time.perf_counter() - start
+    memory = compiled.memory_analysis()
+    # Fill the replay first, so that the timed iterations learn.
+    for _ in range(200):
+        state, metrics = compiled(state)
+        if float(metrics.losses.total) > 0:
+            break
+    start = time.perf_counter()
+    for _ in range(rounds):
+        state, metrics = compiled(state)
+    jax.block_until_ready(metrics)
+    whole = (time.perf_counter() - start) / rounds
+
+    simulations = config.search.simulations
+    calls = config.selfplay.plies * (simulations + 1)
+    network = _time(_network_calls(config, calls), rounds)
+    rules = _time(_rules_calls(config, calls), rounds)
+    learning = _time(_updates(config, trainer, state), rounds)
+    trees = max(0.0, whole - network - rules - learning)
+    parts = {"network": network, "rules": rules, "trees and bookkeeping": trees, "learning": learning}
+    return {
+        "parts": [
+            {"part": part, "seconds": seconds, "share": seconds / whole} for part, seconds in parts.items()
+        ]
+        + [{"part": "whole iteration", "seconds": whole, "share": 1.0}],
+        "compile_seconds": compile_seconds,
+        "megabytes": (memory.argument_size_in_bytes + memory.temp_size_in_bytes) / 2**20,
+        "positions_per_second": config.selfplay.lanes * config.selfplay.plies / whole,
+    }
+
+
+def _time(function: Callable[[], Any], rounds: int) -> float:
+    jax.block_until_ready(function())
+    start = time.perf_counter()
+    for _ in range(rounds):
+        jax.block_until_ready(function())
+    return (time.perf_counter() - start) / rounds
+
+
+def _network_calls(config: TrainConfig, calls: int) -> Callable[[], Any]:
+    network = make_network(config.network, config.game)
+    params = jax.jit(network.init)(jax.random.key(0))
+    observation = jnp.zeros((config.selfplay.lanes, *config.game.observation_shape))
+
+    @jax.jit
+    def evaluate(params, observation):
+        def again(observation, _):
+            _, value = network.apply(params, observation)
+            # XLA must not see that nothing changes, or it would call the network once.
+            return observation + 0 * value.reshape(-1, *(1,) * (observation.ndim - 1)), None
+
+        return jax.lax.scan(again, observation, None, calls)[0]
+
+    return lambda: evaluate(params, observation)
+
+
+def _rules_calls(config: TrainConfig, calls: int) -> Callable[[], Any]:
+    game = config.game
+    states = jax.vmap(game.init)(jax.random.split(jax.random.key(0), config.selfplay.lanes))
+
+    @jax.jit
+    def play(states):
+        def ply(states, key):
+            action = random_action(key, jax.vmap(game.legal_action_mask)(states))
+            seen = jax.vmap(game.observe)(states)
+            return jax.vmap(game.step)(states, action), jnp.sum(seen.astype(jnp.float32))
+
+        return jax.lax.scan(ply, states, jax.random.split(jax.random.key(1), calls))
+
+    return lambda: play(states)
+
+
+def _updates(config: TrainConfig, trainer: training.Trainer, state: training.TrainState) -> Callable[[], Any]:
+    network = make_network(config.network, config.game)
+    loss = learner.make_loss(config.game, network, config.optimiser, None)
+    optimiser = learner.make_optimiser(config.optimiser)
+    count = config.replay.batch_size // config.replay.groups
+
+    @jax.jit
+    def learn(params, opt_state, ring, keys):
+        def one_update(carry, key):
+            params, opt_state = carry
+            keys = jax.random.split(key, config.replay.groups)
+            batch = replay.sample(ring, keys, count)
+            params, opt_state, losses = learner.update(loss, optimiser, params, opt_state, keys, batch, None)
+            return (params, opt_state), losses.total
+
+        return jax.lax.scan(one_update, (params, opt_state), keys)
+
+    keys = jax.random.split(jax.random.key(2), config.updates)
+    return lambda: learn(state.params, state.opt_state, state.ring, keys)

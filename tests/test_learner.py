@@ -1,0 +1,192 @@
+"""Losses and optimiser against hand calculations."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from azjax import learner
+from azjax.config import ConfigError, OptimiserConfig, ReplayConfig, SearchConfig, SelfplayConfig, TrainConfig
+from azjax.envs import Hex
+from azjax.networks import Network, NetworkConfig, Outputs, Params, make_network
+from azjax.replay import Position
+
+GAME = Hex(size=2)
+
+
+def batch_of(moves, policy, value, weight=1.0):
+    """The position after some moves on 2x2, with targets."""
+    x = GAME.init(jax.random.key(0))
+    for move in moves:
+        x = GAME.step(x, move)
+    position = Position(
+        x, jnp.array(policy), jnp.float32(weight), jnp.float32(value), jnp.float32(value), None
+    )
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], position)
+
+
+def constant_network(logits, value, value_logits=None):
+    """A network that always says the same, in the mover's frame."""
+
+    def train(params, observation, mask=None):
+        batch = len(observation)
+        outputs = Outputs(
+            jnp.tile(jnp.array(logits, jnp.float32), (batch, 1)),
+            jnp.full(batch, value),
+            None if value_logits is None else jnp.tile(jnp.array(value_logits, jnp.float32), (batch, 1)),
+        )
+        return outputs, {}
+
+    return Network(init=None, apply=None, train=train)
+
+
+def losses_of(network, batch, seed=0, config=None):
+    loss = learner.make_loss(GAME, network, config or OptimiserConfig(), None)
+    return loss(Params({}, {}), jax.random.split(jax.random.key(seed), 1), batch)[0]
+
+
+def test_uniform_logits_cost_the_logarithm_of_the_number_of_legal_moves():
+    batch = batch_of([], [0.25] * 4, 0.0)
+    assert losses_of(constant_network([0.0] * 4, 0.0), batch).policy == pytest.approx(np.log(4))
+    batch = batch_of([0], [0.0, 1.0, 0.0, 0.0], 0.0)  # a1 is taken: three moves are left
+    assert losses_of(constant_network([0.0] * 4, 0.0), batch).policy == pytest.approx(np.log(3))
+
+
+def test_the_value_loss_is_the_squared_error():
+    batch = batch_of([], [0.25] * 4, 1.0)
+    losses = losses_of(constant_network([0.0] * 4, 0.4), batch)
+    assert losses.value == pytest.approx(0.36)
+    assert losses.total == pytest.approx(0.36 + np.log(4))
+
+
+def test_win_draw_loss_is_learned_by_cross_entropy():
+    # Softmax of (log 2, 0, 0) is (1/2, 1/4, 1/4); the target 0.5 is half a win and half a draw.
+    batch = batch_of([], [0.25] * 4, 0.5)
+    losses = losses_of(constant_network([0.0] * 4, 0.0, [np.log(2), 0.0, 0.0]), batch)
+    assert losses.value == pytest.approx(-(0.5 * np.log(0.5) + 0.5 * np.log(0.25)))
+
+
+def test_policies_of_the_second_player_are_compared_in_the_boards_frame():
+    # White sees the board transposed: a logit on its cell 1 means cell 2 (a2) of the board.
+    batch = batch_of([0], [0.0, 0.0, 1.0, 0.0], 0.0)
+    logits = [-30.0, 30.0, -30.0, -30.0]
+    losses = [losses_of(constant_network(logits, 0.0), batch, seed).policy for seed in range(20)]
+    # Turned by 180 degrees cell 1 is cell 2, so half of the symmetries agree and half do not.
+    assert sorted({round(float(loss)) for loss in losses}) == [0, 60]
+
+
+def test_positions_of_quick_searches_teach_no_policy():
+    good, quick = batch_of([], [1.0, 0.0, 0.0, 0.0], 0.0), batch_of([], [0.0, 1.0, 0.0, 0.0], 0.0, weight=0.0)
+    both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), good, quick)
+    network = constant_network([1.0, 2.0, 2.0, 1.0], 0.0)  # the same under the board's symmetry
+    assert losses_of(network, both).policy == pytest.approx(float(losses_of(network, good).policy))
+
+
+def test_the_entropy_of_the_targets_is_reported():
+    batch = batch_of([], [0.5, 0.5, 0.0, 0.0], 0.0)
+    assert losses_of(constant_network([0.0] * 4, 0.0), batch).policy_entropy == pytest.approx(np.log(2))
+
+
+def small_network():
+    config = NetworkConfig(blocks=1, channels=4, value_hidden=4, policy_channels=4)
+    network = make_network(config, GAME)
+    return network, network.init(jax.random.key(0))
+
+
+def test_a_fixed_batch_can_be_learned_by_heart():
+    network, params = small_network()
+    config = OptimiserConfig(learning_rate=1e-2, weight_decay=0.0)
+    loss, optimiser = learner.make_loss(GAME, network, config, None), learner.make_optimiser(config)
+    batch = batch_of([0], [0.0, 0.0, 1.0, 0.0], -1.0)
+
+    @jax.jit
+    def learn(params, opt_state, key):
+        return learner.update(loss, optimiser, params, opt_state, jax.random.split(key, 1), batch, None)
+
+    opt_state = optimiser.init(params.weights)
+    for step in range(150):
+        params, opt_state, losses = learn(params, opt_state, jax.random.key(step))
+    assert losses.total < 0.05
+
+
+def test_sgd_with_momentum_and_weight_decay_follows_its_formula():
+    # Jacobsen 2019: learning rate 0.05, momentum 0.9, weight decay 1e-4.
+    config = OptimiserConfig(name="sgd", learning_rate=0.05, momentum=0.9, weight_decay=1e-4, clip_norm=None)
+    optimiser = learner.make_optimiser(config)
+    kernel, gradient = jnp.full((1, 1), 2.0), jnp.full((1, 1), 0.3)
+    state = optimiser.init({"kernel": kernel})
+    velocity, expected = 0.0, 2.0
+    for _ in range(3):
+        updates, state = optimiser.update({"kernel": gradient}, state, {"kernel": kernel})
+        kernel = optax.apply_updates({"kernel": kernel}, updates)["kernel"]
+        velocity = 0.9 * velocity + 0.3 + 1e-4 * expected
+        expected -= 0.05 * velocity
+        assert kernel[0, 0] == pytest.approx(expected)
+
+
+def test_weight_decay_leaves_biases_alone():
+    optimiser = learner.make_optimiser(OptimiserConfig(weight_decay=0.1, learning_rate=1.0))
+    weights = {"kernel": jnp.ones((2, 2)), "bias": jnp.ones(2)}
+    zero = jax.tree.map(jnp.zeros_like, weights)
+    updates, _ = optimiser.update(zero, optimiser.init(weights), weights)
+    assert (updates["bias"] == 0).all()
+    np.testing.assert_allclose(updates["kernel"], -0.1)
+
+
+def test_gradients_that_are_not_finite_are_skipped_and_counted():
+    optimiser = learner.make_optimiser(OptimiserConfig(weight_decay=0.0))
+    weights = {"kernel": jnp.ones((2, 2))}
+    state = optimiser.init(weights)
+    for bad in (jnp.nan, jnp.inf):
+        updates, state = optimiser.update({"kernel": jnp.full((2, 2), bad)}, state, weights)
+        assert (updates["kernel"] == 0).all()
+    assert learner.skipped_updates(state) == 2
+    updates, state = optimiser.update({"kernel": jnp.ones((2, 2))}, state, weights)
+    assert (updates["kernel"] != 0).all()
+
+
+def test_schedules_have_the_stated_values():
+    steps = OptimiserConfig(learning_rate=0.2, decay="steps", decay_steps=100, step_factor=0.1).schedule()
+    assert [float(steps(step)) for step in (0, 99, 100, 250)] == pytest.approx([0.2, 0.2, 0.02, 0.002])
+    cosine = OptimiserConfig(learning_rate=0.2, decay="cosine", decay_steps=100, warm_up_steps=10).schedule()
+    assert [float(cosine(step)) for step in (0, 5, 10, 60, 110)] == pytest.approx(
+        [0, 0.1, 0.2, 0.1, 0], abs=1e-7
+    )
+
+
+@pytest.mark.parametrize(
+    ("part", "fields", "message"),
+    [
+        (SearchConfig, {"simulations": 0}, "search.simulations must be at least 1, got 0"),
+        (SearchConfig, {"full_share": 0.5}, "search.quick_simulations must be above 0"),
+        (
+            SelfplayConfig,
+            {"random_opening_share": 2.0},
+            "selfplay.random_opening_share must be between 0 and 1",
+        ),
+        (ReplayConfig, {"batch_size": 100}, r"replay.batch_size must be a multiple of groups \(8\), got 100"),
+        (ReplayConfig, {"by_game": True}, "replay.window_games must be given with by_game"),
+        (OptimiserConfig, {"learning_rate": 0.0}, "optimiser.learning_rate must be above 0"),
+        (OptimiserConfig, {"decay": "cosine"}, "optimiser.decay_steps must be above 0 with decay 'cosine'"),
+    ],
+)
+def test_a_wrong_setting_names_its_field_and_what_is_allowed(part, fields, message):
+    with pytest.raises(ConfigError, match=message):
+        part(**fields)
+
+
+def test_mean_value_targets_need_true_results_at_terminals():
+    search = SearchConfig(kind="puct", evaluate_terminals_with_network=True)
+    TrainConfig(game=GAME, search=search)
+    with pytest.raises(ConfigError, match=r"selfplay\.value_target must be 'outcome'"):
+        TrainConfig(game=GAME, search=search, selfplay=SelfplayConfig(value_target="root"))
+
+
+def test_the_number_of_updates_follows_the_reuse():
+    config = TrainConfig(game=GAME, selfplay=SelfplayConfig(lanes=64, plies=8))
+    assert config.updates == 4 * 64 * 8 // 256
+    doubled = dataclasses.replace(config, replay=ReplayConfig(reuse=8.0))
+    assert doubled.updates == 2 * config.updates

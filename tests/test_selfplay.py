@@ -1,0 +1,240 @@
+"""Self-play and the replay ring: every position played is stored once, with its game's true outcome."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from azjax import replay, selfplay, targets
+from azjax.envs import DotsAndBoxes, GameError, Hex
+from azjax.envs.core import random_action
+from azjax.openings import make_openings, opening_positions
+from azjax.search import SearchOutput
+
+
+def random_search(game):
+    """A search that plays at random and says in its policy what it played."""
+
+    def search(params, keys, states):
+        legal = jax.vmap(game.legal_action_mask)(states)
+        action = jax.vmap(random_action)(keys, legal)
+        lanes = action.shape[0]
+        return SearchOutput(
+            action=action,
+            policy=jax.nn.one_hot(action, game.num_actions),
+            value=jnp.full(lanes, 0.25),
+            visits=jnp.zeros(legal.shape, jnp.int32),
+            qvalues=jnp.zeros(legal.shape),
+            proven=jnp.zeros(lanes, bool),
+            complete=jnp.ones(lanes, bool),
+        )
+
+    return search
+
+
+def play_the_found_move(keys, output, ply, legal):
+    return output.action
+
+
+@functools.cache
+def player(game, openings_kind="none", plies=13, value_targets=targets.outcome):
+    openings = make_openings(game, openings_kind)
+
+    @jax.jit
+    def play(lanes, ring):
+        return selfplay.play(
+            game, random_search(game), play_the_found_move, value_targets, openings, None, lanes, ring, plies
+        )
+
+    return openings, play
+
+
+def new_run(game, openings, lanes=6, groups=2, capacity=600, games=64):
+    state = selfplay.start(game, openings, jax.random.split(jax.random.key(0), lanes))
+    row = replay.Position(
+        jax.tree.map(lambda s: s[0], state.state),
+        jnp.zeros(game.num_actions),
+        jnp.float32(0),
+        jnp.float32(0),
+        jnp.float32(0),
+        jax.tree.map(lambda s: s[0], state.state),
+    )
+    return state, replay.empty(row, groups, capacity, games)
+
+
+def ring_games(ring, group):
+    """The games of one ring that has not wrapped around, as lists of rows."""
+    starts = [*np.asarray(ring.starts[group])[: int(ring.games[group])].tolist(), int(ring.written[group])]
+    rows = jax.tree.map(lambda column: np.asarray(column[group]), ring.rows)
+    return [
+        [jax.tree.map(lambda column, i=i: column[i], rows) for i in range(begin, end)]
+        for begin, end in itertools.pairwise(starts)
+    ]
+
+
+@pytest.mark.parametrize("game", [Hex(size=3), DotsAndBoxes(1, 2)], ids=repr)
+def test_positions_stored_are_exactly_the_positions_of_finished_games(game):
+    openings, play = player(game)
+    lanes, ring = new_run(game, openings)
+    played = finished = 0
+    for _ in range(5):
+        lanes, ring, counts = play(lanes, ring)
+        played += int(counts.positions)
+        finished += int(counts.game_plies)
+        under_way = int(lanes.length.sum())
+        assert int(ring.written.sum()) == played - under_way == finished
+        assert int(ring.games.sum()) > 0
+
+
+@pytest.mark.parametrize("game", [Hex(size=3), DotsAndBoxes(1, 2)], ids=repr)
+def test_stored_games_replay_move_by_move_to_their_stored_outcome(game):
+    openings, play = player(game)
+    lanes, ring = new_run(game, openings)
+    for _ in range(3):
+        lanes, ring, _ = play(lanes, ring)
+    step, rewards = jax.jit(game.step), jax.jit(game.rewards)
+    checked = 0
+    for group in range(2):
+        for rows in ring_games(ring, group):
+            x = jax.tree.map(jnp.asarray, rows[0].state)
+            first = game.init(jax.random.key(0))
+            assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(x), jax.tree.leaves(first)))
+            for row in rows:
+                assert all(
+                    np.array_equal(a, b) for a, b in zip(jax.tree.leaves(x), jax.tree.leaves(row.state))
+                )
+                x = step(x, int(np.argmax(row.policy)))
+            assert game.is_terminal(x)
+            for row in rows:
+                assert row.outcome == row.value == rewards(x)[int(row.state.current_player)]
+                final = zip(jax.tree.leaves(row.final), jax.tree.leaves(x))
+                assert all(np.array_equal(a, b) for a, b in final)
+            checked += 1
+    assert checked > 5
+
+
+def test_no_lane_is_idle():
+    game = Hex(size=3)
+    openings, play = player(game)
+    lanes, ring = new_run(game, openings)
+    for _ in range(3):
+        lanes, ring, counts = play(lanes, ring)
+        assert int(counts.positions) == 6 * 13
+        assert not jax.vmap(game.is_terminal)(lanes.state).any()
+
+
+def test_forced_openings_begin_every_game_and_leave_no_training_data():
+    game = Hex(size=3)
+    openings, play = player(game, "A2")
+    lanes, ring = new_run(game, openings)
+    for _ in range(4):
+        lanes, ring, _ = play(lanes, ring)
+    for group in range(2):
+        for rows in ring_games(ring, group):
+            assert int((rows[0].state.board != 0).sum()) == 2
+
+
+@pytest.mark.parametrize(("size", "counts"), [(6, (36, 1260, 42840)), (3, (9, 72, 504))])
+def test_openings_are_all_ordered_move_sequences(size, counts):
+    # Daliri 2022, table 5.4: 36, 36 * 35 and 36 * 35 * 34 rows on 6x6.
+    game = Hex(size=size)
+    assert tuple(len(opening_positions(game, n).plies) for n in (1, 2, 3)) == counts
+    assert len(make_openings(game, "A123").plies) == sum(counts)
+
+
+def test_openings_are_drawn_uniformly():
+    game = Hex(size=3)
+    openings = make_openings(game, "A1")
+    lanes = selfplay.start(game, openings, jax.random.split(jax.random.key(3), 9000))
+    counts = np.asarray((lanes.state.board != 0).sum(0))
+    assert counts.sum() == 9000
+    assert (((counts - 1000) ** 2) / 1000).sum() < 26.1  # chi-square, 8 degrees of freedom, 99.9 %
+
+
+def test_a_share_of_games_starts_with_a_random_move():
+    game = Hex(size=3)
+    openings = make_openings(game, "none", random_share=0.5)
+    lanes = selfplay.start(game, openings, jax.random.split(jax.random.key(3), 8000))
+    share = float((lanes.ply == 1).mean())
+    assert abs(share - 0.5) < 4 * (0.25 / 8000) ** 0.5
+
+
+def test_an_unknown_kind_of_opening_lists_those_there_are():
+    with pytest.raises(GameError, match="openings must be one of none, A1, A2, A3, A123"):
+        make_openings(Hex(size=3), "B7")
+
+
+def numbered_rows(first, count):
+    return replay.Position(
+        state=None,
+        policy=jnp.zeros((count, 1)),
+        policy_weight=jnp.ones(count),
+        value=jnp.arange(first, first + count, dtype=jnp.float32),
+        outcome=jnp.zeros(count),
+        final=None,
+    )
+
+
+def numbered_ring(lengths, capacity=10, games=4):
+    row = jax.tree.map(lambda column: column[0], numbered_rows(0, 1))
+    ring = replay.empty(row, 1, capacity, games)
+    first = 0
+    for length in lengths:
+        ring = replay.append_game(ring, jnp.int32(0), numbered_rows(first, 6), jnp.int32(length))
+        first += length
+    return ring
+
+
+def drawn(ring, **options):
+    rows = replay.sample(ring, jax.random.split(jax.random.key(0), 1), 4000, **options)
+    return np.bincount(np.asarray(rows.value).astype(int))
+
+
+def test_the_ring_overwrites_the_oldest_positions_first():
+    ring = numbered_ring([4, 5, 3])  # 12 positions in room for 10: 0 and 1 are gone
+    assert int(ring.written[0]) == 12
+    counts = drawn(ring)
+    assert (counts[:2] == 0).all() and (counts[2:] > 0).all()
+    assert abs(counts[2:] - 400).max() < 4 * (4000 * 0.1 * 0.9) ** 0.5
+
+
+def test_a_window_in_games_leaves_out_older_games():
+    counts = drawn(numbered_ring([2, 3, 2]), window_games=2)
+    assert (counts[:2] == 0).all() and (counts[2:] > 0).all()
+
+
+def test_drawing_by_game_weighs_short_and_long_games_alike():
+    counts = drawn(numbered_ring([1, 5]), window_games=4, by_game=True)
+    assert abs(counts[0] - 2000) < 4 * 1000**0.5
+    assert abs(counts[1:].sum() - 2000) < 4 * 1000**0.5
+
+
+def test_a_game_without_positions_leaves_no_trace():
+    ring = numbered_ring([3, 0, 2])
+    assert (int(ring.written[0]), int(ring.games[0])) == (5, 2)
+
+
+def test_value_targets_by_hand():
+    # Three plies by players 0, 1, 1; player 1 wins. Root values are what a search might have found.
+    z = jnp.array([-1.0, 1.0, 1.0])
+    v = jnp.array([0.2, 0.4, 0.6])
+    players = jnp.array([0, 1, 1])
+    three = jnp.int32(3)
+    np.testing.assert_allclose(targets.outcome(z, v, players, three), z)
+    np.testing.assert_allclose(targets.root_value(z, v, players, three), v)
+    np.testing.assert_allclose(targets.mixture(0.25)(z, v, players, three), 0.25 * v + 0.75 * z)
+    # lambda 0.5: G2 = z = 1. G1 = 0.5 * 0.6 + 0.5 * 1 = 0.8 (the same player moves). G0: the other player's
+    # 0.5 * 0.4 + 0.5 * 0.8 = 0.6, so -0.6.
+    np.testing.assert_allclose(targets.td_lambda(0.5)(z, v, players, three), [-0.6, 0.8, 1.0], rtol=1e-6)
+    np.testing.assert_allclose(targets.td_lambda(1.0)(z, v, players, three), z)
+    np.testing.assert_allclose(targets.td_lambda(0.0)(z, v, players, three), [-0.4, 0.6, 1.0], rtol=1e-6)
+
+
+def test_td_lambda_ignores_what_lies_behind_the_end():
+    z, v, players = jnp.array([1.0, -1.0, 9.0]), jnp.array([0.5, 0.5, 9.0]), jnp.array([0, 1, 0])
+    result = targets.td_lambda(0.5)(z, v, players, jnp.int32(2))
+    # G1 = z = -1; G0 = -(0.5 * 0.5 + 0.5 * -1) = 0.25.
+    np.testing.assert_allclose(result[:2], [0.25, -1.0])

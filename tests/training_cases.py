@@ -1,0 +1,77 @@
+"""Small runs that the training tests share; also a script, for tests that need a process of their own.
+
+python -m tests.training_cases devices 1,2,4,8     # one JSON line a number of devices
+python -m tests.training_cases train FOLDER 12     # a run, as the command line makes it
+"""
+
+import dataclasses
+import hashlib
+import json
+import sys
+
+import jax
+import numpy as np
+
+from azjax import run, training
+from azjax.config import (
+    EvaluationConfig,
+    OptimiserConfig,
+    ReplayConfig,
+    SearchConfig,
+    SelfplayConfig,
+    TrainConfig,
+)
+from azjax.envs import Hex
+from azjax.networks import NetworkConfig
+
+SMALL = TrainConfig(
+    game=Hex(size=3),
+    network=NetworkConfig(tower="mlp", blocks=1, channels=16, heads="dense", global_pooling=False),
+    search=SearchConfig(kind="gumbel", simulations=4),
+    selfplay=SelfplayConfig(lanes=16, plies=6, random_opening_share=0.5),
+    replay=ReplayConfig(capacity=512, batch_size=32, reuse=2.0, warm_up=100),
+    optimiser=OptimiserConfig(ema=0.9),
+    evaluation=EvaluationConfig(every=1000, pairs=2, simulations=2, uct_simulations=2),
+    iterations=12,
+    save_every=2,
+)
+
+
+def digest(tree) -> str:
+    """A fingerprint of every bit in a tree."""
+    total = hashlib.sha256()
+    for leaf in jax.tree.leaves(tree):
+        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)
+        total.update(np.asarray(leaf).tobytes())
+    return total.hexdigest()
+
+
+def play_on(devices: int, iterations: int) -> dict:
+    """A few iterations on some devices: fingerprints of what was played, and the weights learned."""
+    trainer = training.make_trainer(SMALL, training.make_mesh(devices))
+    state = trainer.init(jax.random.key(0))
+    played = []
+    for _ in range(iterations):
+        state, metrics = trainer.iteration(state)
+        lanes, rows = state.lanes, state.ring.rows
+        played.append(digest((lanes.state, lanes.ply, lanes.key, rows.state, rows.outcome, state.ring.written)))
+        if float(metrics.losses.total) > 0:
+            break
+    weights = np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(state.params.weights)])
+    return {"devices": devices, "played": played, "weights": weights.tolist(), "updates": int(state.updates)}
+
+
+def main(arguments: list[str]) -> None:
+    """Runs what the arguments say."""
+    if arguments[0] == "devices":
+        for devices in arguments[1].split(","):
+            print(json.dumps(play_on(int(devices), 6)), flush=True)
+    else:
+        folder, iterations = arguments[1], int(arguments[2])
+        config = dataclasses.replace(SMALL, iterations=iterations)
+        run.train(config, folder, resume="--resume" in arguments, watch=lambda p: print("x", flush=True))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
