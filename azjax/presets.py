@@ -56,7 +56,7 @@ def _tiny(game, iterations: int, **changes) -> TrainConfig:
     return _quick(
         game,
         network=NetworkConfig(tower="mlp", blocks=2, channels=128, heads="dense", global_pooling=False),
-        selfplay=SelfplayConfig(lanes=128, plies=8, random_opening_share=0.5),
+        selfplay=SelfplayConfig(lanes=128, plies=8, openings="A123"),
         replay=ReplayConfig(capacity=16384, batch_size=256, reuse=4.0, warm_up=1024),
         iterations=iterations,
         **changes,
@@ -193,7 +193,7 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
     {
         "tic-tac-toe": (
             "tic-tac-toe from pgx; perfect in about a minute",
-            _tiny(PgxGame("tic_tac_toe"), 60),
+            _tiny(PgxGame("tic_tac_toe"), 100),
         ),
         "hex3": ("Hex 3x3; perfect in about a minute", _tiny(Hex(size=3), 60)),
         "hex5": ("Hex 5x5, the main example", _quick(Hex(size=5))),
@@ -207,7 +207,7 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
                 ChineseCheckers(size=4, pieces=3), selfplay=SelfplayConfig(lanes=128, plies=8), iterations=600
             ),
         ),
-        "dots-2x2": ("Dots and Boxes 2x2; perfect in about a minute", _tiny(DotsAndBoxes(2, 2), 80)),
+        "dots-2x2": ("Dots and Boxes 2x2; perfect in about a minute", _tiny(DotsAndBoxes(2, 2), 200)),
         "dots-3x3": (
             "Dots and Boxes 3x3",
             _quick(DotsAndBoxes(3, 3), search=SearchConfig(kind="gumbel", simulations=24), iterations=600),

@@ -49,8 +49,9 @@ def train(
     run = checkpoint.open_run(out, config) if resume else checkpoint.create_run(out, config)
     trainer = training.make_trainer(run.config, training.make_mesh(devices))
     state = trainer.init(jax.random.key(run.config.seed))
-    if resume and run.iterations:
-        state = run.restore(state, resume_from)
+    if resume:
+        # A run killed before its first checkpoint has metrics, but begins anew.
+        state = run.restore(state, resume_from) if run.iterations else state
         run.forget_metrics_after(int(state.iteration))
         say(f"continuing {out} after iteration {int(state.iteration)}")
 

@@ -886,7 +886,7 @@ class _Canvas:
             self.parts.append(f'<circle cx="{x:g}" cy="{y:g}" r="8" fill="{colour}"/>')
         self.parts.append(
             f'<text x="{x + 16:g}" y="{y:g}" fill="{self.theme.text}" font-size="15" '
-            f'dominant-baseline="central">{status}</text>'
+            f'dy="0.35em">{status}</text>'
         )
 
     def picture(self, scale: float) -> drawing.Svg:

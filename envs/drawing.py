@@ -79,7 +79,7 @@ def text(x: float, y: float, content: str, colour: str, size: float) -> str:
     """A text centred on a point."""
     return (
         f'<text x="{x:g}" y="{y:g}" fill="{colour}" font-size="{size:g}" text-anchor="middle" '
-        f'dominant-baseline="central">{html.escape(content)}</text>'
+        f'dy="0.35em">{html.escape(content)}</text>'
     )
 
 

@@ -70,7 +70,7 @@ def test_runs_killed_at_random_moments_resume_to_the_same_bits(untouched, tmp_pa
         if process.poll() is None and kills < 4:
             process.send_signal(signal.SIGKILL)
             kills += 1
-            process.wait()
+            process.communicate()
             continue
         _, errors = process.communicate()
         assert process.returncode == 0, errors
@@ -85,7 +85,9 @@ def test_a_run_continued_in_two_parts_equals_one_in_a_single_go(untouched, tmp_p
     run.train(dataclasses.replace(SMALL, iterations=5), folder, **QUIET)
     run.train(SMALL, folder, resume=True, **QUIET)
     assert digest(saved_state(folder)) == digest(saved_state(untouched))
-    assert metrics_of(folder) == metrics_of(untouched)
+    rows = metrics_of(folder)
+    del rows[4]["evaluation"]  # the first part was judged when it ended
+    assert rows == metrics_of(untouched)
 
 
 def test_resuming_from_an_earlier_checkpoint_takes_the_same_way_again(untouched, tmp_path):
@@ -189,7 +191,8 @@ def test_every_preset_survives_its_json():
 def test_ctrl_c_saves_and_says_how_to_resume(tmp_path):
     folder = tmp_path / "interrupted"
     process = start_process(folder, 100_000)
-    process.stdout.readline()
+    while process.stdout.readline().strip() != "x":  # until the first iteration is done
+        pass
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
@@ -202,7 +205,8 @@ def test_the_command_line_names_what_is_wrong(tmp_path, capsys):
     assert "unknown preset 'hexx'; there are tic-tac-toe, hex3" in capsys.readouterr().err
     assert cli.main(["fly"]) == 2
     assert "unknown command 'fly'" in capsys.readouterr().err
-    assert cli.main(["train", "hex3", "--out", str(tmp_path), "--search.simulations", "0"]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["train", "hex3", "--out", str(tmp_path), "--search.simulations", "0"])
     assert "search.simulations must be at least 1" in capsys.readouterr().err
     assert cli.main(["report", str(tmp_path)]) == 2
     assert "holds no run" in capsys.readouterr().err

@@ -15,7 +15,9 @@ class Solved(NamedTuple):
     states: tuple  # [positions, ...] all positions, ply by ply; the first one is the first given
     over: np.ndarray  # [positions] bool
     values: np.ndarray  # [positions] the exact result for the player to move
-    action_values: np.ndarray  # [positions, actions] after each move, for the player who makes it; NaN if illegal
+    action_values: (
+        np.ndarray
+    )  # [positions, actions] after each move, for the player who makes it; NaN if illegal
 
 
 def solve(game, roots) -> Solved:
@@ -58,6 +60,12 @@ def at(states, index):
     return jax.tree.map(lambda leaf: leaf[index], states)
 
 
+def find(solved: Solved, states) -> np.ndarray:
+    """[n] where these positions [n, ...] stand among the solved ones."""
+    number = {key: i for i, key in enumerate(_keys(solved.states).tolist())}
+    return np.array([number[key] for key in _keys(jax.device_get(states)).tolist()])
+
+
 def _in_chunks(function, *arguments):
     count = len(jax.tree.leaves(arguments[0])[0])
     results = []
@@ -69,9 +77,13 @@ def _in_chunks(function, *arguments):
 
 def _distinct(states):
     """Where each distinct position stands first, and for every position which of the distinct ones it is."""
+    _, first, place = np.unique(_keys(states), return_index=True, return_inverse=True)
+    return first, place
+
+
+def _keys(states) -> np.ndarray:
+    """[n] the bytes of every position."""
     count = len(jax.tree.leaves(states)[0])
     rows = [np.ascontiguousarray(leaf).reshape(count, -1).view(np.uint8) for leaf in jax.tree.leaves(states)]
     rows = np.ascontiguousarray(np.concatenate(rows, axis=1))
-    keys = rows.view(np.dtype((np.void, rows.shape[1]))).ravel()
-    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
-    return first, place
+    return rows.view(np.dtype((np.void, rows.shape[1]))).ravel()
