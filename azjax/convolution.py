@@ -1,10 +1,11 @@
 """The convolution under every tower, chosen by platform in this one place.
 
-Accelerators run their own. XLA's convolution for CPUs is slow on boards this small, and its gradient
-collapses inside a loop (20 times slower), so there a convolution becomes matrix products: the Cook-Toom
-algorithm (for images known as Winograd's) reads board and kernel as polynomials, evaluates both at a few
-points, multiplies there, and interpolates. A 7x7 board and a 3x3 kernel then need 81 products of channel
-vectors instead of 441, and the gradient is matrix products too, inside and outside of loops.
+Accelerators run their own. XLA's convolution for CPUs is slow on boards this small, and its gradient collapses
+inside a loop, so there a convolution becomes matrix products: the Cook-Toom algorithm (for images known as
+Winograd's) reads board and kernel as polynomials, evaluates both at a few points, multiplies there, and
+interpolates. A 7x7 board and a 3x3 kernel then need 81 products of channel vectors instead of 441, and the
+gradient is matrix products too. By `experiments/benchmarks/convolution.py`, on one core, 32 or 64 channels and
+batches of 64, it is 1.6 to 3.1 times as fast as XLA's; learning in a loop, 50 times.
 """
 
 import functools

@@ -19,11 +19,21 @@ from azjax.convolution import convolve
 ACTIVATIONS = {"relu": jax.nn.relu, "silu": jax.nn.silu, "gelu": jax.nn.gelu, "tanh": jnp.tanh}
 NORMALISATIONS = {"none": None, "layer": nnx.LayerNorm, "rms": nnx.RMSNorm, "batch": nnx.BatchNorm}
 
-_HE = jax.nn.initializers.he_normal()
-_LECUN = jax.nn.initializers.lecun_normal()
-_ZERO = jax.nn.initializers.zeros
+
+def _kernel_of_variance(gain: float) -> Callable:
+    """An initialiser that fills a kernel with the standard deviation its numbers shall have.
+
+    `take_apart` multiplies all kernels by random numbers drawn at once: to draw them one by one costs XLA half
+    a second of compilation a kernel.
+    """
+    return lambda key, shape, dtype: jnp.full(shape, math.sqrt(gain / math.prod(shape[:-1])), dtype)
+
+
+_HE = _kernel_of_variance(2.0)
+LECUN = _kernel_of_variance(1.0)
+_ZERO = _kernel_of_variance(0.0)
 # Last layers start a tenth as large as usual, so that an untrained network hardly prefers any move.
-_SMALL = jax.nn.initializers.variance_scaling(0.01, "fan_in", "truncated_normal")
+_SMALL = _kernel_of_variance(0.01)
 
 
 class Pass(NamedTuple):
@@ -47,10 +57,14 @@ def take_apart(build: Callable[[nnx.Rngs], nnx.Module]) -> tuple[Callable, Calla
       init(key) -> Params, and run(params, now, *inputs) -> (what the module returns, new statistics).
     """
 
-    def init(key: jax.Array) -> Params:
-        return _arrays(build(nnx.Rngs(params=key)))
+    def make() -> nnx.Module:
+        return build(nnx.Rngs(params=0))  # draws nothing, see `_kernel_of_variance`
 
-    abstract = nnx.eval_shape(lambda: build(nnx.Rngs(params=0)))
+    def init(key: jax.Array) -> Params:
+        weights, statistics = _arrays(make())
+        return Params(_randomised(weights, key), statistics)
+
+    abstract = nnx.eval_shape(make)
     graph, expected = nnx.graphdef(abstract), _arrays(abstract)
 
     def run(params: Params, now: Pass, *inputs: jax.Array) -> tuple[Any, Any]:
@@ -63,6 +77,17 @@ def take_apart(build: Callable[[nnx.Rngs], nnx.Module]) -> tuple[Callable, Calla
 
 def _arrays(module: nnx.Module) -> Params:
     return Params(*(nnx.to_pure_dict(nnx.state(module, kind)) for kind in (nnx.Param, nnx.BatchStat)))
+
+
+def _randomised(weights: Any, key: jax.Array) -> Any:
+    """Multiplies every kernel by normal random numbers, all from one draw."""
+    leaves, tree = jax.tree_util.tree_flatten_with_path(weights)
+    sizes = [leaf.size if path[-1].key == "kernel" else 0 for path, leaf in leaves]
+    draws = jnp.split(jax.random.normal(key, (sum(sizes),)), np.cumsum(sizes)[:-1])
+    return tree.unflatten(
+        leaf * draw.reshape(leaf.shape) if size else leaf
+        for (_, leaf), draw, size in zip(leaves, draws, sizes)
+    )
 
 
 def _check_params(params: Params, expected: Params) -> None:
@@ -334,7 +359,7 @@ class CellsHead(nnx.Module):
         )
         self.in_pairs = action_cells.shape[1] == 2
         self.score = plan.last_conv(features, features if self.in_pairs else 1)
-        self.seek = plan.last_conv(features, features, kernel_init=_LECUN) if self.in_pairs else None
+        self.seek = plan.last_conv(features, features, kernel_init=LECUN) if self.in_pairs else None
         self.places, num_placeless = _action_places(board_shape, action_cells)
         self.with_maxima = config.global_pooling
         pooled = channels * (1 + self.with_maxima)

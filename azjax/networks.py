@@ -21,6 +21,7 @@ from azjax import layers
 from azjax.convolution import LARGEST_KERNEL
 from azjax.envs import core
 from azjax.layers import Params
+from azjax.tree import Evaluator
 
 # Finite, so that no difference of logits is ever NaN; far below whatever a network answers.
 ILLEGAL_LOGIT = -1e9
@@ -40,16 +41,14 @@ class NetworkConfig:
     norm_epsilon: float = 1e-5
     activation: Literal["relu", "silu", "gelu", "tanh"] = "relu"
     bias: bool = True  # of hidden convolutions
-    global_pooling: bool = (
-        True  # tell every cell of the whole board, in each block and in convolutional heads
-    )
+    global_pooling: bool = True  # every cell hears of the whole board, in blocks and in convolutional heads
     first_activation_before_norm: bool = False  # in the first layer, as in Peters 2018
     separate_towers: bool = False  # one tower for the policy and one for the value
     heads: Literal["convolutional", "dense"] = "convolutional"  # for any board size, or for one
     head_kernel_size: int = 1  # of the last convolutions of convolutional heads
     policy_channels: int = 32  # filters of the policy head's own layer, 0 for no such layer
     policy_hidden: int = 0  # units of a dense policy head's hidden layer, 0 for none
-    value_channels: int = 0
+    value_channels: int = 0  # the same of the value head
     value_hidden: int = 64
     value: Literal["scalar", "wdl"] = "scalar"  # one tanh, or the logits of win, draw and loss
     ownership: bool = False  # also predict who will own each cell
@@ -136,13 +135,6 @@ def make_network(config: NetworkConfig, game: Any, *, axis_name: str | None = No
     return Network(init, apply, train)
 
 
-class Evaluator(typing.Protocol):
-    """Answers for game positions: what search and agents ask."""
-
-    def __call__(self, params: Params, x: core.GameState) -> tuple[jax.Array, jax.Array]:
-        """For positions [batch, ...]: (logits [batch, actions], value [batch])."""
-
-
 def make_evaluator(game: core.Game, network: Network, *, symmetry_averaged: bool = False) -> Evaluator:
     """The one place where a network meets a game.
 
@@ -164,7 +156,8 @@ def make_evaluator(game: core.Game, network: Network, *, symmetry_averaged: bool
         logits = jnp.take_along_axis(logits.reshape(batch, views, -1), back_tables[None], axis=-1)
         return jnp.mean(logits, 1), jnp.mean(value.reshape(batch, views), 1)
 
-    def evaluate(params, x):
+    def evaluate(params, key, x):
+        del key  # for evaluators that draw; a network always says the same
         observation = jax.vmap(game.observe)(x)
         logits, value = (averaged if symmetry_averaged else network.apply)(params, observation)
         logits = jnp.take_along_axis(logits, jnp.asarray(game.action_frames)[x.current_player], axis=-1)

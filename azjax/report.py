@@ -57,7 +57,7 @@ def opening_picture(config: TrainConfig, params: Params) -> str:
     game = config.game
     evaluate = jax.jit(make_evaluator(game, make_network(config.network, game)))
     x = game.init(jax.random.key(0))
-    logits, value = evaluate(params, jax.tree.map(lambda s: s[None], x))
+    logits, value = evaluate(params, jax.random.key(0), jax.tree.map(lambda s: s[None], x))
     policy = np.asarray(jax.nn.softmax(logits[0]))
     return game.draw(x, heat=policy) + f"<p>Value for the first player: {float(value[0]):+.2f}</p>"
 

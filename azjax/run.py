@@ -137,8 +137,7 @@ def metrics_row(state: TrainState, metrics: Metrics) -> dict[str, Any]:
 def make_agent(config: TrainConfig, simulations: int) -> Act:
     """The trained network behind a Gumbel search without noise."""
     network = make_network(config.network, config.game)
-    evaluator = make_evaluator(config.game, network)
-    search = gumbel(config.game, lambda p, k, x: evaluator(p, x), simulations=simulations)
+    search = gumbel(config.game, make_evaluator(config.game, network), simulations=simulations)
     return lambda params, key, states: search(params, key, states).action
 
 

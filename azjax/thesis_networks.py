@@ -33,7 +33,6 @@ _ALPHAGO_ZERO = NetworkConfig(
 _KERAS = {"bias": True, "norm_momentum": 0.99, "norm_epsilon": 1e-3}  # what that library does unless told
 _KROMANN_ACTIVATIONS = {"linear": lambda x: x, "tanh": jnp.tanh, "relu": jax.nn.relu}
 _LSTM_FILTERS = 40
-_ORTHOGONAL = jax.nn.initializers.orthogonal()
 
 
 def alphago_zero(
@@ -216,7 +215,7 @@ class _ConvLSTM(nnx.Module):
 
     def __init__(self, plan: layers.Plan, planes: int, filters: int):
         self.read = plan.conv(planes, 4 * filters, 3)
-        self.recall = layers.Conv(filters, 4 * filters, 3, plan.rngs, jnp.float32, False, _ORTHOGONAL)
+        self.recall = layers.Conv(filters, 4 * filters, 3, plan.rngs, jnp.float32, False, layers.LECUN)
         self.norm = layers.Norm(plan, filters)
         forget = slice(filters, 2 * filters)
         self.read.bias[...] = self.read.bias[...].at[forget].set(1)  # remember, unless taught otherwise

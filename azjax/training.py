@@ -194,8 +194,7 @@ def playing_copy(config: TrainConfig, params: Params) -> Params:
 def make_search(config: TrainConfig, game: Game) -> Search:
     """The search of self-play, with its exploration."""
     played = dataclasses.replace(config.network, compute_dtype=config.selfplay_dtype)
-    evaluator = networks.make_evaluator(game, networks.make_network(played, game))
-    evaluate = lambda params, key, states: evaluator(params, states)
+    evaluate = networks.make_evaluator(game, networks.make_network(played, game))
     options = config.search
 
     def of(simulations: int, explore: bool) -> Search:

@@ -54,8 +54,8 @@ def positions(game: Game, batch: int, plies: int) -> object:
 def trivial_evaluator(game: Game) -> Callable:
     """Answers that differ from position to position and cost next to nothing."""
 
-    def evaluate(params, states):
-        del params
+    def evaluate(params, key, states):
+        del params, key
         mark = sum(
             jnp.sum(leaf.reshape(leaf.shape[0], -1).astype(jnp.float32) * 0.37, -1)
             for leaf in jax.tree.leaves(states)
@@ -69,16 +69,15 @@ def trivial_evaluator(game: Game) -> Callable:
 def mctx_search(game: Game, evaluate: Callable, policy: Callable, simulations: int, **options) -> Callable:
     """The same search by mctx's own policy."""
 
-    def answers(params, states):
-        logits, value = evaluate(params, states)
+    def answers(params, key, states):
+        logits, value = evaluate(params, key, states)
         legal = jax.vmap(game.legal_action_mask)(states)
         return jnp.where(legal, logits, jnp.finfo(jnp.float32).min), value, legal
 
     def recurrent(params, key, action, states):
-        del key
         after = jax.vmap(game.step)(states, action)
         over = jax.vmap(game.is_terminal)(after)
-        logits, value, _ = answers(params, after)
+        logits, value, _ = answers(params, key, after)
         reward = jax.vmap(game.rewards)(after)[jnp.arange(len(over)), states.current_player]
         sign = jnp.where(after.current_player == states.current_player, 1.0, -1.0)
         step = mctx.RecurrentFnOutput(
@@ -90,7 +89,7 @@ def mctx_search(game: Game, evaluate: Callable, policy: Callable, simulations: i
         return step, after
 
     def search(params, key, states):
-        logits, value, legal = answers(params, states)
+        logits, value, legal = answers(params, key, states)
         root = mctx.RootFnOutput(prior_logits=logits, value=value, embedding=states)
         output = policy(
             params, key, root, recurrent, simulations, invalid_actions=(~legal).astype(jnp.float32), **options
