@@ -18,7 +18,7 @@ from azjax import tree as trees
 from azjax.envs.chinese_checkers import ChineseCheckers
 from azjax.envs.core import Game, GameState, random_playout, scramble
 from azjax.exploration import dirichlet_mix, draw
-from azjax.tree import Evaluator, Params, Rows, Tree, first_max
+from azjax.tree import Draws, Evaluator, Params, Rows, Tree, first_max, max_of_row
 
 
 class SearchOutput(NamedTuple):
@@ -194,9 +194,9 @@ def reusing_puct(
         logits, value, legal = logits_and_value(params, key, states)
         return jnp.where(legal, jax.nn.softmax(logits), _ILLEGAL), value, legal
 
-    def rule(keys: jax.Array, rows: Rows) -> jax.Array:
+    def rule(draws: Draws, rows: Rows) -> jax.Array:
         scores = puct_scores(rows, c=c, c_base=c_base, formula=formula, normalise=normalise)
-        return _break_ties(keys, _masked(scores, rows))
+        return _break_ties(draws, _masked(scores, rows))
 
     def start(params: Params, key: jax.Array, states: GameState) -> Tree:
         prior, value, legal = evaluate_node(params, key, states)
@@ -208,8 +208,8 @@ def reusing_puct(
         noisy = dirichlet_mix(noise_key, clean, clean != _ILLEGAL, dirichlet_alpha, dirichlet_fraction)
         noisy = jnp.where(clean != _ILLEGAL, noisy, _ILLEGAL)
 
-        def root_rule(keys: jax.Array, rows: Rows) -> jax.Array:
-            return rule(keys, rows._replace(prior=noisy))
+        def root_rule(draws: Draws, rows: Rows) -> jax.Array:
+            return rule(draws, rows._replace(prior=noisy))
 
         tree = _simulate(
             tree,
@@ -274,8 +274,8 @@ def reusing_uct(
         rewards = random_playout(game, repeated, _one(key)).reshape(-1, playouts, 2).mean(1)
         return legal, rewards[jnp.arange(len(rewards)), states.current_player], legal
 
-    def rule(keys: jax.Array, rows: Rows) -> jax.Array:
-        return first_max(_masked(ucb1_scores(keys, rows, c), rows))
+    def rule(draws: Draws, rows: Rows) -> jax.Array:
+        return first_max(_masked(ucb1_scores(draws.words(), rows, c), rows))
 
     def start(params: Params, key: jax.Array, states: GameState) -> Tree:
         prior, value, legal = evaluate_node(params, key, states)
@@ -339,13 +339,12 @@ def puct_scores(rows: Rows, *, c: float, c_base: float | None, formula: str, nor
     return qvalues + exploration
 
 
-def ucb1_scores(keys: jax.Array, rows: Rows, c: float) -> jax.Array:
-    """[batch, actions] of UCB1; unvisited moves score above all others, in an order drawn from the keys."""
+def ucb1_scores(words: jax.Array, rows: Rows, c: float) -> jax.Array:
+    """[batch, actions] of UCB1; unvisited moves come before all others, in an order from `words` [batch, 1]."""
     visits = jnp.maximum(rows.visits, 1)
     bonus = c * jnp.sqrt(jnp.log(rows.node_visits.astype(jnp.float32))[:, None] / visits)
-    word = jax.vmap(lambda key: jax.random.bits(key, (1,), jnp.uint32))(keys)
     action = jnp.arange(rows.visits.shape[-1], dtype=jnp.uint32)
-    order = scramble(word + (action + 1) * jnp.uint32(0x9E3779B9)) >> 8
+    order = scramble(words + (action + 1) * jnp.uint32(0x9E3779B9)) >> 8
     first_visit = 1e6 + order.astype(jnp.float32)
     return jnp.where(rows.visits > 0, rows.qvalues + bonus, first_visit)
 
@@ -452,16 +451,16 @@ def _masked(scores: jax.Array, rows: Rows) -> jax.Array:
     return jnp.where(open_moves, scores, -jnp.inf)
 
 
-def _break_ties(keys: jax.Array, scores: jax.Array) -> jax.Array:
+def _break_ties(draws: Draws, scores: jax.Array) -> jax.Array:
     """[batch] the best action; mctx's noise of 1e-7 decides between equals, drawn only if there are any."""
     best = first_max(scores)
     number = jnp.arange(scores.shape[-1], dtype=jnp.int32)
-    top = jnp.max(scores, -1)
-    runner_up = jnp.max(jnp.where(number == best[:, None], -jnp.inf, scores), -1)
+    top = max_of_row(scores)
+    runner_up = max_of_row(jnp.where(number == best[:, None], -jnp.inf, scores))
     close = runner_up > top - 1e-6 * jnp.maximum(1.0, jnp.abs(top))
 
     def with_noise():
-        noise = jax.vmap(lambda key: jax.random.uniform(key, scores.shape[-1:]))(keys)
+        noise = jax.vmap(lambda key: jax.random.uniform(key, scores.shape[-1:]))(draws.keys())
         return first_max(scores + 1e-7 * noise)
 
     return jax.lax.cond(jnp.any(close), with_noise, lambda: best)

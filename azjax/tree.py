@@ -6,13 +6,14 @@ Here a batch descends and backs up together, and lanes that are done write out o
 are dropped. A game's position knows who is to move, so every edge has its own sign.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from azjax.envs.core import Game, GameState, max_of_row
+from azjax.envs.core import Game, GameState, scramble
 
 Params = Any
 Evaluator = Callable[[Params, jax.Array, GameState], tuple[jax.Array, jax.Array]]
@@ -54,8 +55,28 @@ class Rows(NamedTuple):
     outcomes: jax.Array | None  # [batch, actions]
 
 
-SelectionRule = Callable[[jax.Array, Rows], jax.Array]
-"""(keys [batch], rows) -> action [batch] int32."""
+class Draws(NamedTuple):
+    """The random numbers of one level of a descent; those that nobody asks for cost nothing."""
+
+    base: jax.Array  # [batch] keys of the whole descent
+    depth: jax.Array | int  # [] int32, of the node in question
+
+    def keys(self) -> jax.Array:
+        """[batch] keys, as mctx splits them: once a level."""
+
+        def next_level(_, keys):
+            return split_key(keys, 2)[0]
+
+        return split_key(jax.lax.fori_loop(0, self.depth, next_level, self.base), 2)[1]
+
+    def words(self) -> jax.Array:
+        """[batch, 1] uint32, cheaper than keys."""
+        words = jax.vmap(lambda key: jax.random.bits(key, (1,), jnp.uint32))(self.base)
+        return scramble(words + jnp.asarray(self.depth, jnp.uint32))
+
+
+SelectionRule = Callable[[Draws, Rows], jax.Array]
+"""(draws, rows) -> action [batch] int32."""
 
 
 class Leaf(NamedTuple):
@@ -150,31 +171,26 @@ def descend(
     batch = tree.node_visits.shape[0]
     lane = jnp.arange(batch)
 
-    def next_keys(keys):
-        pairs = jax.vmap(jax.random.split)(keys)
-        return pairs[:, 0], pairs[:, 1]
-
     def descending(leaf, depth):
         child = jnp.maximum(leaf.child, ROOT)
         return (leaf.child != NONE) & ~tree.terminal[lane, child] & (depth < max_depth)
 
     def any_descending(carry):
-        _, _, _, going = carry
+        _, _, going = carry
         return jnp.any(going)
 
     def one_level(carry):
-        leaf, depth, keys, going = carry
-        keys, subkeys = next_keys(keys)
+        leaf, depth, going = carry
         node = jnp.where(going, leaf.child, leaf.parent)
-        action = jnp.where(going, rule(subkeys, rows_at(tree, node)), leaf.action)
+        action = jnp.where(going, rule(Draws(keys, depth), rows_at(tree, node)), leaf.action)
         leaf = Leaf(node, action, tree.children[lane, node, action])
-        return leaf, depth + 1, keys, going & descending(leaf, depth + 1)
+        return leaf, depth + 1, going & descending(leaf, depth + 1)
 
-    keys, subkeys = next_keys(key if key.ndim else jax.random.split(key, batch))
-    action = root_rule(subkeys, root_rows(tree))
+    keys = key if key.ndim else jax.random.split(key, batch)
+    action = root_rule(Draws(keys, 0), root_rows(tree))
     leaf = Leaf(jnp.full(batch, ROOT), action, tree.children[lane, ROOT, action])
-    start = (leaf, 1, keys, descending(leaf, 1))
-    leaf, _, _, _ = jax.lax.while_loop(any_descending, one_level, start)
+    start = (leaf, jnp.int32(1), descending(leaf, 1))
+    leaf, _, _ = jax.lax.while_loop(any_descending, one_level, start)
     return leaf
 
 
@@ -412,6 +428,18 @@ def first_max(scores: jax.Array) -> jax.Array:
     number = jnp.arange(scores.shape[-1], dtype=jnp.int32)
     is_best = scores == max_of_row(scores)[..., None]
     return -max_of_row(jnp.where(is_best, -number, 1 - scores.shape[-1]))
+
+
+def max_of_row(x: jax.Array) -> jax.Array:
+    """`jnp.max(x, -1)`, folded to 16 columns first: XLA:CPU reduces rows of more than 32 one by one.
+
+    For cheap elementwise rows only: what a slice does not need of anything else may be computed for each.
+    """
+    columns, width = x.shape[-1], 16
+    if columns > 2 * width:
+        starts = (min(start, columns - width) for start in range(0, columns, width))
+        x = functools.reduce(jnp.maximum, (x[..., start : start + width] for start in starts))
+    return jnp.max(x, -1)
 
 
 def _open_outcomes(legal: jax.Array) -> jax.Array:

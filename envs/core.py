@@ -196,7 +196,7 @@ def random_action(key: jax.Array, mask: jax.Array) -> jax.Array:
     action = jnp.arange(num_actions, dtype=jnp.uint32)
     hashed = scramble(word + (action + 1) * jnp.uint32(0x9E3779B9))
     keyed = ((hashed >> index_bits) << index_bits) | action
-    best = max_of_row(jnp.where(mask, keyed, 0))
+    best = jnp.max(jnp.where(mask, keyed, 0), axis=-1)
     return (best & jnp.uint32((1 << index_bits) - 1)).astype(jnp.int32)
 
 
@@ -206,15 +206,6 @@ def scramble(word: jax.Array) -> jax.Array:
     word = (word ^ (word >> 16)) * jnp.uint32(0x7FEB352D)
     word = (word ^ (word >> 15)) * jnp.uint32(0x846CA68B)
     return word ^ (word >> 16)
-
-
-def max_of_row(x: jax.Array) -> jax.Array:
-    """`jnp.max(x, -1)`, folded to 16 columns first: XLA:CPU reduces rows of more than 32 one by one."""
-    columns, width = x.shape[-1], 16
-    if columns > 2 * width:
-        starts = (min(start, columns - width) for start in range(0, columns, width))
-        x = functools.reduce(jnp.maximum, (x[..., start : start + width] for start in starts))
-    return jnp.max(x, -1)
 
 
 def renew(game: Game, x: GameState, key: jax.Array) -> GameState:

@@ -153,7 +153,7 @@ def random_play_rows(config: Config) -> list[dict]:
                 else "-",
                 "times openspiel": rate["azjax"] / rate["openspiel"] if openspiel else "-",
                 "bytes a state": sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(x)),
-                "compile s": compile_seconds(jax.vmap(game.step), batch_of_x, actions),
+                "compile s": compile_seconds(jax.vmap(game.step), batch_of_x, actions)[0],
             }
         )
     return rows

@@ -10,8 +10,6 @@ trivial network only the trees cost. mctx plays the same game with the same netw
 
 import dataclasses
 import functools
-import tempfile
-import time
 from collections.abc import Callable
 
 import jax
@@ -168,7 +166,7 @@ def tree_rows(config: Config) -> list[dict]:
             states,
         )
         nbytes = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree)) // config.batch
-        cold, warm = compile_times(candidates["gumbel"], states)
+        cold, warm = compile_seconds(candidates["gumbel"], None, jax.random.key(1), states)
         rows.append(
             {
                 "board": f"hex {size}x{size}",
@@ -183,22 +181,6 @@ def tree_rows(config: Config) -> list[dict]:
             }
         )
     return rows
-
-
-def compile_times(search: Callable, states: object) -> tuple[float, float]:
-    """Seconds to compile a search from nothing, and with JAX's persistent cache."""
-    arguments = (None, jax.random.key(1), states)
-    cold = compile_seconds(search, *arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        before = jax.config.jax_compilation_cache_dir
-        jax.config.update("jax_compilation_cache_dir", folder)
-        for _ in range(2):
-            jax.clear_caches()
-            start = time.perf_counter()
-            jax.jit(search).lower(*arguments).compile()
-        warm = time.perf_counter() - start
-        jax.config.update("jax_compilation_cache_dir", before)
-    return cold, warm
 
 
 def openspiel_uct(text: str, simulations: int) -> Callable[[], int]:
