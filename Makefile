@@ -3,7 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.up-to-date
 
-.PHONY: setup train test test-quick lint clean
+# Compiled programs are kept between runs.
+export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.2
+
+.PHONY: setup train gallery test test-quick lint clean
 
 setup: $(STAMP)
 
@@ -12,7 +16,10 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,plots]'
 	touch $@
 
-train: setup
+train: setup  # a run that was stopped goes on
+	$(BIN)/azjax train hex5 $$(test -e runs/hex5/config.json && echo --resume)
+
+gallery: setup
 	$(BIN)/python -m experiments.gallery
 
 test: setup lint

@@ -101,4 +101,6 @@ def sample(
 
     number = jax.vmap(draw)(keys, ring.written, ring.games, ring.starts) % ring.capacity  # [groups, count]
     group = jnp.arange(number.shape[0])[:, None]
-    return jax.tree.map(lambda column: column[group, number].reshape(number.size, *column.shape[2:]), ring.rows)
+    return jax.tree.map(
+        lambda column: column[group, number].reshape(number.size, *column.shape[2:]), ring.rows
+    )

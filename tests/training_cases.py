@@ -55,7 +55,9 @@ def play_on(devices: int, iterations: int) -> dict:
     for _ in range(iterations):
         state, metrics = trainer.iteration(state)
         lanes, rows = state.lanes, state.ring.rows
-        played.append(digest((lanes.state, lanes.ply, lanes.key, rows.state, rows.outcome, state.ring.written)))
+        played.append(
+            digest((lanes.state, lanes.ply, lanes.key, rows.state, rows.outcome, state.ring.written))
+        )
         if float(metrics.losses.total) > 0:
             break
     weights = np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(state.params.weights)])
