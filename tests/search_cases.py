@@ -55,7 +55,7 @@ def table_evaluator(params, key, states):
 
 
 def table(nodes: dict[int, dict]) -> TableState:
-    """A game tree, written as {node: {player, moves {action: node}, prior {action: share}, value, result}}."""
+    """A game tree: {node: {player, moves {action: node}, prior {action: share}, value, result}}."""
     x = TableState(
         node=np.int32(0),
         current_player=np.int32(nodes[0]["player"]),

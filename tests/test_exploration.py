@@ -32,8 +32,8 @@ def puct(node, c=1.27, c_base=None, formula="alphazero", normalise=False):
     return np.asarray(puct_scores(node, c=c, c_base=c_base, formula=formula, normalise=normalise))[0]
 
 
-# Jacobsen 2019, with c = 1.27: a child of value 3 in 10 visits, prior 0.25, whose parent has 100 visits; and an
-# unvisited child with prior 0.02 below 200 visits, where both forms agree.
+# Jacobsen 2019, with c = 1.27: a child of value 3 in 10 visits, prior 0.25, whose parent has 100 visits; and
+# an unvisited child with prior 0.02 below 200 visits, where both forms agree.
 def test_puct_as_jacobsen_2019_prints_it():
     # 3 / 10 + 1.27 * .25 * sqrt(100 / 11) = 1.2572985
     node = rows(100, [0.25], [10], [0.3])
@@ -67,18 +67,19 @@ def test_normalised_values_span_the_unit_interval_among_parent_and_siblings():
 
 def test_ucb1():
     # Daliri 2022, equation 2.1: .3 + 2 sqrt(ln 50 / 8) and -.1 + 2 sqrt(ln 50 / 41), ln 50 = 3.912023.
-    scores = ucb1_scores(jax.random.split(KEY, 1), rows(50, [True, True], [8, 41], [0.3, -0.1]), c=2.0)
+    words = jax.random.bits(KEY, (1, 1), jnp.uint32)
+    scores = ucb1_scores(words, rows(50, [True, True], [8, 41], [0.3, -0.1]), c=2.0)
     np.testing.assert_allclose(scores, [[0.3 + 1.3985748, -0.1 + 0.6177864]], atol=1e-6)
 
 
 def test_ucb1_visits_every_move_once_in_a_random_order_first():
-    keys = jax.random.split(KEY, 20_000)
+    words = jax.random.bits(KEY, (20_000, 1), jnp.uint32)
     visits = jnp.tile(jnp.array([0, 7, 0, 0, 0]), (20_000, 1))
     some = rows(8, [True] * 5, [0] * 5, [0.0] * 5)
     many = Rows(
         *(None if leaf is None else jnp.tile(leaf, (20_000, *(1,) * (leaf.ndim - 1))) for leaf in some)
     )._replace(visits=visits, qvalues=jnp.ones((20_000, 5)))
-    first = np.argmax(ucb1_scores(keys, many, c=1.4), -1)
+    first = np.argmax(ucb1_scores(words, many, c=1.4), -1)
     share = np.bincount(first, minlength=5) / 20_000
     np.testing.assert_allclose(share, [0.25, 0, 0.25, 0.25, 0.25], atol=0.02)
 
@@ -93,7 +94,7 @@ def test_dirichlet_noise_never_reaches_illegal_actions_and_keeps_its_share():
     prior = jnp.where(LEGAL_TEN, 0.1, 0.0)
     mixed = np.asarray(exploration.dirichlet_mix(KEY, prior, LEGAL_TEN, 0.3, 0.25))
     assert np.all(mixed[~LEGAL_TEN] == 0)
-    # Had it been drawn over all 122 actions, and masked, only 10 / 122 of the quarter would remain on average.
+    # Drawn over all 122 actions, and then masked, only 10 / 122 of the quarter would remain on average.
     np.testing.assert_allclose(np.sum(mixed, -1), 1, atol=1e-5)
     assert np.all(mixed[LEGAL_TEN] >= 0.075 - 1e-6)  # three quarters of the prior are untouched
 

@@ -197,8 +197,8 @@ def test_the_result_of_any_small_game_is_proven_in_whatever_order_the_players_mo
 
 @pytest.mark.parametrize("kind", ["gumbel", "puct", "uct"])
 def test_a_player_who_moves_twice_in_a_row_is_not_taken_for_the_opponent(kind):
-    # The players move in the order 0, 0, 1, 1. Move 0 wins if player 0 goes on with move 1; after move 1 every
-    # way loses. Who takes the second move for the opponent's sees it the other way round.
+    # The players move in the order 0, 0, 1, 1. Move 0 wins if player 0 goes on with move 1; after move 1
+    # every way loses. Who takes the second move for the opponent's sees it the other way round.
     rhythm = table(
         {
             0: {"player": 0, "moves": {0: 1, 1: 2}, "prior": {0: 0.3, 1: 0.7}},
@@ -217,8 +217,8 @@ def test_a_player_who_moves_twice_in_a_row_is_not_taken_for_the_opponent(kind):
 
 @pytest.mark.parametrize("player", ["A", "B"])
 def test_three_boxes_in_a_row_are_taken_where_nothing_else_wins(player):
-    # The box at the left lacks one line. Whoever takes it goes on with the next, and the next, and wins 3 to 0;
-    # any other line, now or in between, hands the rest of the row to the opponent, who then wins.
+    # The box at the left lacks one line. Whoever takes it goes on with the next, and the next, and wins 3 to
+    # 0; any other line, now or in between, hands the rest of the row to the opponent, who then wins.
     game = DotsAndBoxes(1, 3)
     find = three_in_a_row()
     board = "+---+---+---+\n|            \n+---+---+---+\n"
@@ -328,10 +328,12 @@ def example_search(**options):
 # With the formula as Jacobsen 2019 prints it, Q + 1.27 P sqrt(N / (1 + n)), by hand:
 # 1. move 0: .762; move 1: .508. Node 1, Q = -.2.
 # 2. move 0: -.2 + .762 = .562; move 1: .508 * 1.414214 = .718420. Node 2, Q = .3.
-# 3. move 0: -.2 + .762 * 1.224745 = .733256; move 1: .3 + .508 * 1.224745 = .922170. Node 5, move 1: Q = (.3 - .5) / 2.
-# 4. move 0: -.2 + .762 * 1.414214 = .877631; move 1: -.1 + .508 * 1.154701 = .486588. Node 3, move 0: Q = -.3.
-# 5. move 0: -.3 + .762 * 1.290994 = .683738; move 1: -.1 + .508 * 1.290994 = .555825 (in AlphaZero's form .259
-#    and .273). Through node 1, where move 0 has .4 + .889 against .538815, and node 3 to a draw: Q = -(.6 + 0) / 3.
+# 3. move 0: -.2 + .762 * 1.224745 = .733256; move 1: .3 + .508 * 1.224745 = .922170. Node 5 below node 2,
+#    move 1: Q = (.3 - .5) / 2 = -.1.
+# 4. move 0: -.2 + .762 * 1.414214 = .877631; move 1: -.1 + .508 * 1.154701 = .486588. Node 3, Q = -.3.
+# 5. move 0: -.3 + .762 * 1.290994 = .683738; move 1: -.1 + .508 * 1.290994 = .555825 (in AlphaZero's form
+#    .259 and .273). Through node 1, where move 0 has .4 + .889 against .538815, and node 3 to a draw:
+#    Q = -(.6 + 0) / 3 = -.2.
 # 6. move 0: -.2 + .762 * 1.224745 = .733256; move 1: -.1 + .508 * 1.414214 = .618420.
 def test_the_printed_form_of_puct_grows_another_tree():
     output, _ = jax.device_get(
@@ -419,6 +421,16 @@ def test_noise_stays_out_of_the_tree_and_off_illegal_moves():
     assert not output.visits[~legal].any()
 
 
+@pytest.mark.parametrize("key_seed", [1, 2])
+def test_a_lane_with_its_own_key_finds_the_same_in_any_company(key_seed):
+    states = exhaustive.at(solved(Hex(3)).states, some_of_hex())
+    keys = jax.random.split(jax.random.key(key_seed), LANES)
+    shuffled = np.random.default_rng(0).permutation(LANES)
+    answer, _ = jax.device_get(noisy_search()(keys, states))
+    elsewhere, _ = jax.device_get(noisy_search()(keys[shuffled], exhaustive.at(states, shuffled)))
+    assert all(np.array_equal(a[shuffled], b) for a, b in zip(answer, elsewhere))
+
+
 def simulating(simulations: int) -> search.Search:
     """Stands for a search of two positions."""
     answer = search.SearchOutput(
@@ -446,8 +458,8 @@ def test_a_capped_search_is_full_as_often_as_asked_and_says_so(full_share):
 
 @pytest.mark.parametrize("playouts", [1, 8])
 def test_a_leaf_is_worth_the_mean_of_its_random_playouts(playouts):
-    # On 2x2 each player has two of the four cells in the end, and 3 of the 6 ways to choose two of them join top and
-    # bottom: a result has mean 0 and variance 1.
+    # On 2x2 each player has two of the four cells in the end, and 3 of the 6 ways to choose two of them join
+    # top and bottom: a result has mean 0 and variance 1.
     game = Hex(2)
     start = quick_jit(search.reusing_uct(game, simulations=1, playouts=playouts).start)
     values = np.asarray(start(None, KEY, jax.vmap(game.init)(jax.random.split(KEY, 4000))).raw_values[:, 0])
@@ -483,8 +495,8 @@ def step_distances(game: ChineseCheckers, tip: int) -> np.ndarray:
 
 
 def test_the_distance_evaluation_of_chinese_checkers():
-    # Karki 2024: the opponent's steps to the goal's tip minus the own, plus 1 on move. On 4x4 with three pieces it
-    # is at most 11: all six pieces in the last rows 6, 5, 5, 4, 4, 4, that is 28 - 3 * 6 + 1.
+    # Karki 2024: the opponent's steps to the goal's tip minus the own, plus 1 on move. On 4x4 with three
+    # pieces it is at most 11: all six pieces in the last rows 6, 5, 5, 4, 4, 4, that is 28 - 3 * 6 + 1.
     game, rng = ChineseCheckers(repetitions=None), np.random.default_rng(0)
     boards = rng.permuted(np.tile([1, 1, 1, 2, 2, 2] + [0] * 10, (200, 1)), axis=1)
     boards[0, :] = [0] * 10 + [1, 2, 1, 2, 1, 2]

@@ -36,8 +36,8 @@ OPINIONS = (
     opinion(3, logits=0.0, values=0.0),
 )  # the last one has ties only
 
-# Against mctx: game, random moves before the search, batch, simulations, depth limit. Compiled as in real use:
-# how the compiler fuses products and sums decides the last bit.
+# Against mctx: game, random moves before the search, batch, simulations, depth limit. Compiled as in real
+# use: how the compiler fuses products and sums decides the last bit.
 CASES = {
     "hex 3x3": (Hex(3), 8, 64, 100, None),
     "hex 5x5": (Hex(5), 22, 7, 8, None),
@@ -185,21 +185,28 @@ def golden_puct():
 #
 # 1. r: N = 1. move 0: 0 + .75 sqrt(1) / 1 = .75; move 1: 0 + .5 = .5. New node 1, value .2 for player 1.
 #    r: N = 2, V = (.1 - .2) / 2 = -.05; move 0: n = 1, Q = -.2.
-# 2. r: move 0: -.2 + .75 * 1.414214 / 2 = .330330; move 1: .5 * 1.414214 = .707107. New node 2, .3 for player 0.
+# 2. r: move 0: -.2 + .75 * 1.414214 / 2 = .330330; move 1: .5 * 1.414214 = .707107. New node 2, .3 for
+#    player 0.
 #    r: N = 3, V = (-.05 * 2 + .3) / 3 = .066667; move 1: n = 1, Q = +.3, since the player stays.
 # 3. r: move 0: -.2 + .75 * 1.732051 / 2 = .449519; move 1: .3 + .5 * 1.732051 / 2 = .733013.
 #    node 2: N = 1. move 0: 1.25 * .8 = 1; move 1: .25. New node 5, .5 for player 1.
-#    node 2: N = 2, V = (.3 - .5) / 2 = -.1; move 0: Q = -.5.  r: N = 4, V = (.2 - .5) / 4 = -.075; move 1: Q = -.1.
+#    node 2: N = 2, V = (.3 - .5) / 2 = -.1; move 0: Q = -.5.
+#    r: N = 4, V = (.2 - .5) / 4 = -.075; move 1: n = 2, Q = -.1.
 # 4. r: move 0: -.2 + .75 * 2 / 2 = .55; move 1: -.1 + .5 * 2 / 3 = .233333.
 #    node 1: N = 1. move 0: .875; move 1: .375. New node 3, -.4 for player 0.
-#    node 1: N = 2, V = (.2 + .4) / 2 = .3; move 0: Q = .4.  r: N = 5, V = (-.3 - .4) / 5 = -.14; move 0: Q = -.3.
+#    node 1: N = 2, V = (.2 + .4) / 2 = .3; move 0: Q = .4.
+#    r: N = 5, V = (-.3 - .4) / 5 = -.14; move 0: n = 2, Q = -.3.
 # 5. r: move 0: -.3 + .75 * 2.236068 / 3 = .259017; move 1: -.1 + .5 * 2.236068 / 3 = .272678
 #    (without the square root .95 and .733333).
-#    node 2: N = 2. move 0: -.5 + 1.414214 / 2 = .207107; move 1: .25 * 1.414214 = .353553. New node 6, the end, won.
-#    node 2: N = 3, V = (-.2 + 1) / 3 = .266667; move 1: Q = 1.  r: N = 6, V = (-.7 + 1) / 6 = .05; Q = .266667.
+#    node 2: N = 2. move 0: -.5 + 1.414214 / 2 = .207107; move 1: .25 * 1.414214 = .353553. New node 6, the
+#    end, won.
+#    node 2: N = 3, V = (-.2 + 1) / 3 = .266667; move 1: Q = 1.
+#    r: N = 6, V = (-.7 + 1) / 6 = .05; move 1: n = 3, Q = .266667.
 # 6. r: move 0: -.3 + .75 * 2.449490 / 3 = .312372; move 1: .266667 + .5 * 2.449490 / 4 = .572853.
-#    node 2: N = 3. move 0: -.5 + 1.732051 / 2 = .366025; move 1: 1 + .25 * 1.732051 / 2 = 1.216506. The end again.
-#    node 2: N = 4, V = (.8 + 1) / 4 = .45.  r: N = 7, V = (.3 + 1) / 7 = .185714; move 1: n = 4, Q = .45.
+#    node 2: N = 3. move 0: -.5 + 1.732051 / 2 = .366025; move 1: 1 + .25 * 1.732051 / 2 = 1.216506. The end
+#    again.
+#    node 2: N = 4, V = (.8 + 1) / 4 = .45.
+#    r: N = 7, V = (.3 + 1) / 7 = .185714; move 1: n = 4, Q = .45.
 
 
 def test_a_puct_tree_worked_out_by_hand():
@@ -222,8 +229,8 @@ def test_the_answer_of_the_puct_tree_worked_out_by_hand():
     np.testing.assert_allclose(output.value, [0.1857143], atol=1e-6)
 
 
-# UCB1 by hand: score = Q + sqrt(ln N / n), c = 1. Below the root there is one move everywhere, so that the random
-# order of first visits decides nothing.
+# UCB1 by hand: score = Q + sqrt(ln N / n), c = 1. Below the root there is one move everywhere, so that the
+# random order of first visits decides nothing.
 #
 # 1, 2. Nodes 1 (.2 for player 1) and 2 (.3 for player 0, who stays).
 #    r: N = 3, V = (.1 - .2 + .3) / 3 = .066667; Q = -.2 and .3.
@@ -233,11 +240,14 @@ def test_the_answer_of_the_puct_tree_worked_out_by_hand():
 #    the square root 1.186294 and .893147). Through nodes 2 and 5 to node 6, the end, which player 1 wins.
 #    node 5: N = 2, V = (-.1 + 1) / 2 = .45.  node 2: N = 3, V = (.4 - 1) / 3 = -.2.
 #    r: N = 5, V = (.3 - 1) / 5 = -.14; move 1: n = 3, Q = -.2.
-# 5. ln 5 = 1.609438. move 0: -.2 + 1.268636 = 1.068636; move 1: -.2 + .732447 = .532447. New node 3, -.4 for player 0.
+# 5. ln 5 = 1.609438. move 0: -.2 + 1.268636 = 1.068636; move 1: -.2 + .732447 = .532447. New node 3, -.4 for
+#    player 0.
 #    node 1: N = 2, V = (.2 + .4) / 2 = .3.  r: N = 6, V = (-.7 - .4) / 6 = -.183333; move 0: n = 2, Q = -.3.
-# 6. ln 6 = 1.791759. move 0: -.3 + .946509 = .646509; move 1: -.2 + .772822 = .572822. New node 7, .6 for player 1.
+# 6. ln 6 = 1.791759. move 0: -.3 + .946509 = .646509; move 1: -.2 + .772822 = .572822. New node 7, .6 for
+#    player 1.
 #    node 3: N = 2, V = (-.4 - .6) / 2 = -.5.  node 1: N = 3, V = (.6 + .6) / 3 = .4.
-#    r: N = 7, V = (-1.1 - .6) / 7 = -.242857; move 0: n = 3, Q = -.4. Both moves have 3 visits, move 1 more Q.
+#    r: N = 7, V = (-1.1 - .6) / 7 = -.242857; move 0: n = 3, Q = -.4. Both moves have 3 visits;
+#    move 1 has the better Q.
 
 
 def test_a_ucb1_tree_worked_out_by_hand():
@@ -353,7 +363,7 @@ def test_a_leaf_at_the_depth_limit_averages_what_the_evaluator_says_each_time():
     run = quick_jit(lambda states: keeping.search(None, KEY, keeping.start(None, KEY, states)))
     _, tree = jax.device_get(run(stacked([only_move] * 8)))
     assert np.array_equal(tree.visits[:, 0, 0], np.full(8, 200))
-    # The mean of 200 uniform numbers is 0.5 within 0.1 but for one case in a million; of one number, it is not.
+    # The mean of 200 uniform numbers is 0.5 within 0.1 but for one case in a million; one number is not.
     np.testing.assert_allclose(tree.qvalues[:, 0, 0], np.full(8, -0.5), atol=0.1)
     assert np.ptp(tree.raw_values[:, 1]) > 0.5
 
@@ -435,7 +445,7 @@ def reusing(kind: str) -> search.ReusingSearch:
 
 @functools.cache
 def two_moves(kind: str):
-    """States, tree and answer of a search, then those of the next move's search, its tree before and after."""
+    """A search, its move, and the next search with and without the kept tree; in some lanes a new game."""
     keeping, params = reusing(kind), OPINIONS[0]
     states = random_positions(Hex(3), LANES, 4, KEY)
     first_answer, first_tree = keeping.search(params, KEY, keeping.start(params, KEY, states))
@@ -563,6 +573,7 @@ def test_the_compiled_search_copies_no_edges_of_a_tree():
 
 
 def test_the_first_of_equal_maxima_is_taken_as_argmax_does():
-    scores = np.random.default_rng(0).integers(0, 4, (500, 9)).astype(np.float32)
-    scores[::7] = -np.inf
-    assert np.array_equal(trees.first_max(jnp.asarray(scores)), np.argmax(scores, -1))
+    for width in (1, 9, 33, 121):
+        scores = np.random.default_rng(0).integers(0, width, (500, width)).astype(np.float32)
+        scores[::7] = -np.inf
+        assert np.array_equal(trees.first_max(jnp.asarray(scores)), np.argmax(scores, -1))
