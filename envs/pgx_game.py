@@ -50,7 +50,7 @@ class PgxGameState(NamedTuple):
     current_player: jax.Array  # [] int32, 0 moved first
     result: jax.Array  # [2] float32, the rewards of the last ply
     seat: jax.Array  # [] int32, pgx's number for our player 0
-    inner: Any  # the pgx state; its observation is empty
+    inner: Any  # the pgx state; its observation is a single False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,5 +148,5 @@ def _seated(inner: pgx.State, seat: jax.Array) -> PgxGameState:
         current_player=(inner.current_player ^ seat).astype(jnp.int32),
         result=inner.rewards[jnp.arange(2) ^ seat],
         seat=seat,
-        inner=inner.replace(observation=jnp.zeros((0,), bool)),
+        inner=inner.replace(observation=jnp.bool_(False)),  # computed when asked for
     )
