@@ -27,7 +27,7 @@ FORMAT = 1
 _PACKAGES = ("azjax", "jax", "flax", "optax", "mctx", "pgx", "orbax-checkpoint", "numpy")
 
 
-class RunError(RuntimeError):
+class RunError(ValueError):
     """A run folder that cannot be used as asked; the message says what to do."""
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "PositionError",
     "Symmetries",
     "available_games",
+    "game_class",
     "make",
 ]
 
@@ -30,6 +31,20 @@ _OWN_GAMES = {"hex": Hex, "chinese_checkers": ChineseCheckers, "dots_and_boxes":
 def available_games() -> tuple[str, ...]:
     """The names that `make` knows."""
     return (*_OWN_GAMES, *BOARD_GAMES)
+
+
+def game_class(name: str) -> type:
+    """The class of the game of that name; `-` may be written for `_`.
+
+    Raises:
+      GameError: for an unknown name, listing those there are.
+    """
+    name = name.replace("-", "_")
+    if name in BOARD_GAMES:
+        return PgxGame
+    if name not in _OWN_GAMES:
+        raise GameError(f"unknown game {name!r}; there are {', '.join(available_games())}")
+    return _OWN_GAMES[name]
 
 
 def make(name: str, **options) -> Env:
@@ -45,15 +60,13 @@ def make(name: str, **options) -> Env:
     Raises:
       GameError: for an unknown name or option, listing those there are.
     """
-    if name in BOARD_GAMES:
+    kind = game_class(name)
+    if kind is PgxGame:
         if options:
             raise GameError(f"{name} comes from pgx and takes no options, got {', '.join(options)}")
-        return Env(PgxGame(name))
-    if name not in _OWN_GAMES:
-        raise GameError(f"unknown game {name!r}; there are {', '.join(available_games())}")
-    game_class = _OWN_GAMES[name]
-    known = {field.name: field.default for field in dataclasses.fields(game_class)}
+        return Env(PgxGame(name.replace("-", "_")))
+    known = {field.name: field.default for field in dataclasses.fields(kind)}
     if unknown := [option for option in options if option not in known]:
         listed = ", ".join(f"{option}={default!r}" for option, default in known.items())
         raise GameError(f"{name} has no option {', '.join(unknown)}; its options and defaults are {listed}")
-    return Env(game_class(**options))
+    return Env(kind(**options))

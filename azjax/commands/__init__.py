@@ -1,0 +1,1 @@
+"""One module a command of `azjax`, each with `run(arguments)`; `azjax.cli` finds them by name."""

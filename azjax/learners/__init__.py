@@ -1,0 +1,1 @@
+"""The other ways to learn a game: TD(lambda), evolution strategies."""
