@@ -158,7 +158,8 @@ def make_evaluator(game: core.Game, network: Network, *, symmetry_averaged: bool
 
     def evaluate(params, key, x):
         del key  # for evaluators that draw; a network always says the same
-        observation = jax.vmap(game.observe)(x)
+        # Else XLA:CPU computes the observation anew for each tap of the first convolution.
+        observation = jax.lax.optimization_barrier(jax.vmap(game.observe)(x))
         logits, value = (averaged if symmetry_averaged else network.apply)(params, observation)
         logits = jnp.take_along_axis(logits, jnp.asarray(game.action_frames)[x.current_player], axis=-1)
         return jnp.where(jax.vmap(game.legal_action_mask)(x), logits, ILLEGAL_LOGIT), value

@@ -3,9 +3,10 @@
     python -m experiments.benchmarks.search            # about ten minutes; keeps its tables
     python -m experiments.benchmarks.search --quick    # a smoke test; keeps nothing
 
-Rates are simulations per CPU-second of one core. The network is a residual one, 4 blocks of 32 channels; its
-own rate, on the same batch and in the same kind of loop, is the limit of what a search can reach. With a
-trivial network only the trees cost. mctx plays the same game with the same network, by its own policies.
+Rates are simulations per CPU-second of one core, to which the process is kept. The network is a residual one,
+4 blocks of 32 channels; its own rate, on the same batch and in the same kind of loop, is the limit of what a
+search can reach. With a trivial network only the trees cost. mctx plays the same game with the same network, by
+its own policies.
 """
 
 import dataclasses
@@ -22,7 +23,7 @@ from azjax import search as searches
 from azjax.envs import DotsAndBoxes, Game, Hex
 from azjax.envs.core import random_action
 from azjax.networks import NetworkConfig, make_evaluator, make_network
-from experiments.benchmarks.timing import compile_seconds, cpu_seconds, report
+from experiments.benchmarks.timing import compile_seconds, cpu_seconds, report, use_one_core
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,12 +103,12 @@ def network_alone(network, game: Game, states: object, simulations: int) -> Call
 
     def run(params):
         def again(observation, _):
-            _, value = network.apply(params, observation)
-            # What XLA cannot see is that nothing changes: 0 * value might be NaN.
-            return observation + 0 * value.reshape(-1, *(1,) * (observation.ndim - 1)), None
+            logits, value = network.apply(params, observation)
+            # What XLA cannot see is that nothing changes: 0 * value might be NaN. The logits count too.
+            return observation + 0 * value.reshape(-1, *(1,) * (observation.ndim - 1)), logits
 
         observation = jax.vmap(game.observe)(states).astype(jnp.float32)
-        return jax.lax.scan(again, observation, None, simulations + 1)[0]
+        return jax.lax.scan(again, observation, None, simulations + 1)
 
     return run
 
@@ -227,6 +228,7 @@ def main(config: Config) -> None:
     """Measures everything and prints three tables."""
     if config.quick:
         config = dataclasses.replace(config, batch=4, rounds=1)
+    use_one_core()
     keep = not config.quick
     report("search_network", "Search as a share of its network alone", network_rows(config), keep)
     report("search_trees", "Trees alone, with a trivial network", tree_rows(config), keep)

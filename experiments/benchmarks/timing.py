@@ -1,6 +1,7 @@
 """What all benchmarks share: interleaved timing per CPU-second, and the kept tables."""
 
 import json
+import os
 import pathlib
 import platform
 import tempfile
@@ -14,6 +15,15 @@ from rich.progress import track
 from rich.table import Table
 
 RESULTS = pathlib.Path(__file__).parent.parent / "results" / "benchmarks"
+
+
+def use_one_core() -> None:
+    """Keeps this process to one core; call it before anything is computed.
+
+    A second thread that waits for work spins, which counts as CPU time though nothing is done in it.
+    """
+    if hasattr(os, "sched_setaffinity"):  # Linux
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 def cpu_seconds(runs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
