@@ -32,7 +32,7 @@ class Config:
 
     quick: bool = False  # small numbers, nothing kept
     batch: int = 64
-    rounds: int = 5
+    rounds: int = 15
     uct_simulations: int = 1000
 
 

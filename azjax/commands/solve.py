@@ -1,0 +1,253 @@
+"""`azjax solve GAME`: the exact value and all optimal moves of positions, of all openings, or of the start."""
+
+import dataclasses
+import functools
+import json
+import pathlib
+import sys
+import time
+from collections.abc import Callable
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import jax
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from azjax.commands import options, progress
+from azjax.envs.core import Game, GameState
+from azjax.envs.dots_and_boxes import DotsAndBoxes
+from azjax.envs.hex import Hex
+from azjax.positions import Position, read_positions, stack
+from azjax.solvers import Solution, Solver, estimate, load_solver, make_solver
+
+G = TypeVar("G")
+_WORTH_SAYING = 60.0  # seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class SolveCommand(Generic[G]):
+    """Solve positions, all openings, or the start.
+
+    Values are those of the player to move: 1 a win, 0 a draw, -1 a loss. In Dots and Boxes they are final margins in
+    boxes, unless --reward outcome is given. What could not be proven within the limits is unknown.
+    """
+
+    game: Annotated[G, tyro.conf.arg(name="")]
+    positions: pathlib.Path | None = None  # solve the positions of this file, one JSON object a line
+    openings: bool = False  # classify every first move
+    method: Literal["auto", "table", "search"] = "auto"  # Dots and Boxes: a table of the board, or a search
+    seconds: float | None = None  # give up on a position (Chinese Checkers: refuse a board) that takes longer
+    gigabytes: float = 6.0  # refuse a table that needs more memory
+    processes: int = 1  # Hex: how many search side by side
+    save: pathlib.Path | None = None  # keep what was found out; Chinese Checkers goes on from what is there
+    load: pathlib.Path | None = None  # begin with what such a file knows
+    json: bool = False  # print JSON, one object a line
+
+
+def run(arguments: list[str]) -> None:
+    """Solves, watched by a progress bar, and prints what was found."""
+    command = options.of_game(SolveCommand, arguments, "azjax solve")
+    if isinstance(command.game, DotsAndBoxes) and not _names(arguments, "--reward"):
+        command = dataclasses.replace(command, game=dataclasses.replace(command.game, reward="margin"))
+    if command.positions is not None and command.openings:
+        raise ValueError("either --positions or --openings can be asked for, not both")
+    if command.positions is not None:
+        solve_positions(command)
+    else:
+        solve_start(command)
+
+
+def solve_positions(command: SolveCommand) -> None:
+    """Prints the value and the optimal moves of every position of a file, in its order."""
+    positions = read_positions(command.positions, default=command.game)
+    answers: dict[int, dict[str, Any]] = {}
+    with progress.bar() as bar:
+        for game in dict.fromkeys(position.game for position in positions):
+            rows = [row for row, position in enumerate(positions) if position.game == game]
+            solver = _solver(command, game, bar)
+            solution = solver.solve(stack(positions[row].state for row in rows))
+            answers |= {row: answer_of(game, solution, i) for i, row in enumerate(rows)}
+            _finish(command, solver)
+    if command.json:
+        for row in range(len(positions)):
+            print(json.dumps(answers[row]))
+        return
+    table = Table("position", "value", "optimal moves", "seconds")
+    for row, position in enumerate(positions):
+        answer = answers[row]
+        table.add_row(
+            _name(position),
+            _value_text(answer["value"]),
+            " ".join(answer["optimal"]),
+            f"{answer['seconds']:.3g}",
+        )
+    Console().print(table)
+
+
+def solve_start(command: SolveCommand) -> None:
+    """Prints the value of the start, with --openings that of every first move, and what a table holds."""
+    game = command.game
+    start = stack([game.init(jax.random.key(0))])
+    begin = time.perf_counter()
+    with progress.bar() as bar:
+        solver = _solver(command, game, bar)
+        values = opening_values(solver, start) if command.openings else None
+        answer = answer_of(game, solver.solve(start), 0)
+        _finish(command, solver)
+    answer["seconds"] = time.perf_counter() - begin
+    if hasattr(solver, "counts"):
+        answer["counts"] = solver.counts()._asdict()
+    if values is not None:
+        answer["openings"] = [
+            {"move": game.action_to_text(action), "action": action, "value": _number(values[action])}
+            for action in np.flatnonzero(
+                game.legal_action_mask(jax.tree.map(lambda leaf: leaf[0], start))
+            ).tolist()
+        ]
+    if command.json:
+        print(json.dumps(answer))
+        return
+    _show_start(Console(), game, answer)
+
+
+def answer_of(game: Game, solution: Solution, row: int) -> dict[str, Any]:
+    """One row of a solution, as it is printed: the value is None where it was not proven."""
+    actions = np.flatnonzero(solution.optimal[row]).tolist()
+    return {
+        "value": _number(solution.value[row]),
+        "optimal": [game.action_to_text(action) for action in actions],
+        "optimal_actions": actions,
+        "seconds": round(float(solution.seconds[row]), 6),
+        "proven": bool(solution.proven[row]),
+    }
+
+
+def opening_values(solver: Solver, start: GameState) -> np.ndarray:
+    """[actions] float32: what each first move is worth for who makes it; NaN if unknown or not legal."""
+    game, state = solver.game, jax.tree.map(lambda leaf: leaf[0], start)
+    values = np.full(game.num_actions, np.nan, np.float32)
+    if isinstance(game, Hex):  # which decides many moves together
+        found = solver.winning_moves(state).result
+        values[found != 0] = found[found != 0]
+        return values
+    legal = np.flatnonzero(game.legal_action_mask(state))
+    after = jax.jit(jax.vmap(game.step, (None, 0)))(state, legal)
+    stays = np.asarray(after.current_player) == int(state.current_player)
+    values[legal] = np.where(stays, 1, -1) * solver.value(after)
+    return values
+
+
+def _solver(command: SolveCommand, game: Game, bar: Callable[[str, int, int], None]) -> Solver:
+    """The solver that the options ask for; says how long it will take if that is long."""
+    show = functools.partial(bar, f"solving {game.name.replace('_', ' ')}")
+    if command.method != "auto" and not isinstance(game, DotsAndBoxes):
+        raise ValueError("--method is for Dots and Boxes; the other games have one method for each board")
+    if isinstance(game, Hex):
+        settings = {"seconds": command.seconds, "processes": command.processes}
+    elif isinstance(game, DotsAndBoxes):
+        settings = {
+            "seconds": command.seconds,
+            "method": command.method,
+            "memory": int(command.gigabytes * 1e9),
+        }
+    else:
+        settings = {"max_bytes": command.gigabytes * 1e9, "path": command.save}
+        if command.seconds is not None:
+            settings["max_seconds"] = command.seconds
+    if command.load is not None:
+        searches = {"progress": show} | settings if isinstance(game, Hex) else {}
+        return load_solver(command.load, game, **searches)
+    solver = make_solver(game, progress=show, **settings)
+    if command.save is not None and not hasattr(solver, "save"):
+        raise ValueError(
+            "a search of Dots and Boxes keeps nothing to save; leave out --save or take --method table"
+        )
+    _, seconds = estimate(game)
+    if (
+        isinstance(game, Hex)
+        and command.positions is None
+        and command.seconds is None
+        and seconds > _WORTH_SAYING
+    ):
+        print(
+            f"this takes about {seconds / 60:.0f} minutes on one core; --seconds limits it", file=sys.stderr
+        )
+    return solver
+
+
+def _finish(command: SolveCommand, solver: Solver) -> None:
+    if command.save is not None:
+        solver.save(command.save)
+    if hasattr(solver, "close"):
+        solver.close()
+
+
+def _names(arguments: list[str], option: str) -> bool:
+    return any(argument.split("=")[0] == option for argument in arguments)
+
+
+def _number(value: float) -> int | None:
+    return None if np.isnan(value) else int(value)
+
+
+def _value_text(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:+d}" if value else "0"
+
+
+def _name(position: Position) -> str:
+    """How a line of the file gave the position."""
+    if "position" in position.fields:
+        return str(position.fields["position"])
+    return " ".join(map(str, position.fields.get("moves", []))) or "the start"
+
+
+def _show_start(console: Console, game: Game, answer: dict[str, Any]) -> None:
+    console.print(
+        f"{_described(game)}: {_value_text(answer['value'])} for the first player, in {answer['seconds']:.3g} s"
+    )
+    if "openings" not in answer:
+        console.print(f"optimal: {' '.join(answer['optimal'])}" if answer["proven"] else "not proven in time")
+    elif isinstance(game, Hex):
+        console.print(_hex_board(game, answer["openings"]))
+    else:
+        console.print(_opening_table(answer["openings"]))
+    for name, count in answer.get("counts", {}).items():
+        if isinstance(count, int):
+            console.print(f"{name}: {count:,}")
+
+
+def _described(game: Game) -> str:
+    fields = [f"{field.name} {getattr(game, field.name)}" for field in dataclasses.fields(game)]
+    return f"{game.name.replace('_', ' ')} ({', '.join(fields)})"
+
+
+def _style(value: int | None) -> str:
+    return "dim" if value is None else "bold green" if value > 0 else "red" if value < 0 else "yellow"
+
+
+def _hex_board(game: Hex, openings: list[dict[str, Any]]) -> Text:
+    """The board with the winning first moves as +, the losing ones as -, unknown ones as ?."""
+    values = {opening["action"]: opening["value"] for opening in openings}
+    board = Text("   " + " ".join(chr(ord("a") + column) for column in range(game.size)) + "\n")
+    for row in range(game.size):
+        board.append(f"{'':{row}}{row + 1:2} ")
+        for column in range(game.size):
+            value = values[row * game.size + column]
+            board.append("? " if value is None else "+ " if value > 0 else "- ", _style(value))
+        board.append("\n")
+    board.append("+ wins, - loses" + (", ? unknown" if None in values.values() else ""))
+    return board
+
+
+def _opening_table(openings: list[dict[str, Any]]) -> Table:
+    """First moves by value, the best first."""
+    table = Table("value", "first moves")
+    for value in sorted(
+        {o["value"] for o in openings}, key=lambda v: -np.inf if v is None else v, reverse=True
+    ):
+        moves = " ".join(opening["move"] for opening in openings if opening["value"] == value)
+        table.add_row(Text(_value_text(value), _style(value)), moves)
+    return table
