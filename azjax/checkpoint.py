@@ -14,14 +14,16 @@ import json
 import os
 import pathlib
 import zipfile
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+from jax.experimental import multihost_utils
 
 from azjax.config import TrainConfig, config_from_dict, config_to_dict
-from azjax.networks import Params, make_network
+from azjax.networks import Network, Params, make_network
 
 FORMAT = 1
 _PACKAGES = ("azjax", "jax", "flax", "optax", "mctx", "pgx", "orbax-checkpoint", "numpy")
@@ -32,9 +34,9 @@ class RunError(ValueError):
 
 
 class Run:
-    """One run's folder."""
+    """One run's folder; its configuration is a TrainConfig or, of other learners, another with `iterations`."""
 
-    def __init__(self, path: pathlib.Path, config: TrainConfig):
+    def __init__(self, path: pathlib.Path, config: Any):
         self.path = path
         self.config = config
         options = ocp.CheckpointManagerOptions(max_to_keep=3, enable_async_checkpointing=False)
@@ -103,30 +105,37 @@ class Run:
         self._manager.close()
 
 
-def create_run(path: str | os.PathLike, config: TrainConfig) -> Run:
+def create_run(path: str | os.PathLike, config: Any) -> Run:
     """Makes a folder for a new run; refuses one that is in use."""
     path = pathlib.Path(path)
     if (path / "config.json").exists():
         raise RunError(f"{path} already holds a run; add --resume to continue it, or choose another --out")
     if path.exists() and any(path.iterdir()):
         raise RunError(f"{path} is not empty and holds no run; choose another --out")
-    path.mkdir(parents=True, exist_ok=True)
-    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
-    about = {"format": FORMAT, "versions": versions, "config": config_to_dict(config)}
-    _write_whole(path / "config.json", json.dumps(about, indent=1) + "\n")
+    multihost_utils.sync_global_devices("all processes have looked before the first one writes")
+    if jax.process_index() == 0:
+        _write_about(path, config)
     return Run(path, config)
 
 
-def open_run(path: str | os.PathLike, config: TrainConfig | None = None) -> Run:
+def _write_about(path: pathlib.Path, config: Any) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    about = _about(config) | {"versions": versions}
+    _write_whole(path / "config.json", json.dumps(about, indent=1) + "\n")
+
+
+def open_run(path: str | os.PathLike, config: Any = None, kind: type = TrainConfig) -> Run:
     """Opens the folder of a run.
 
     Args:
       path: the folder.
+      kind: the class of its configuration, where `config` does not tell.
       config: what it is to be continued with. May differ from the run's own in how long it goes on; anything
         else is refused, and the message lists the fields. None takes the run's own.
     """
     path = pathlib.Path(path)
-    own = read_config(path)
+    own = read_config(path, kind if config is None else type(config))
     if config is None:
         return Run(path, own)
     differences = _differences(config_to_dict(own), config_to_dict(config))
@@ -141,8 +150,8 @@ def open_run(path: str | os.PathLike, config: TrainConfig | None = None) -> Run:
     return Run(path, dataclasses.replace(own, iterations=config.iterations))
 
 
-def read_config(path: str | os.PathLike) -> TrainConfig:
-    """The configuration of a run."""
+def read_config(path: str | os.PathLike, kind: type = TrainConfig) -> Any:
+    """The configuration of a run, which must be of class `kind`."""
     path = pathlib.Path(path)
     try:
         about = json.loads((path / "config.json").read_text(encoding="utf-8"))
@@ -150,24 +159,34 @@ def read_config(path: str | os.PathLike) -> TrainConfig:
         raise RunError(f"{path} holds no run: there is no config.json in it") from None
     except json.JSONDecodeError as error:
         raise RunError(f"config.json of {path} is damaged ({error}); the run cannot be continued") from None
-    if about.get("format") != FORMAT:
-        raise RunError(f"{path} has format {about.get('format')}, this azjax reads {FORMAT}")
-    return config_from_dict(about["config"])
+    return _config_about(path, about, kind)
 
 
-def export_agent(path: str | os.PathLike, config: TrainConfig, params: Params) -> None:
+def export_agent(path: str | os.PathLike, config: Any, params: Params) -> None:
     """Writes weights and configuration alone: all that play needs, loaded in a moment."""
     leaves = jax.tree_util.tree_leaves_with_path(params)
     arrays = {f"array:{jax.tree_util.keystr(key)}": np.asarray(leaf) for key, leaf in leaves}
-    about = json.dumps({"format": FORMAT, "config": config_to_dict(config)})
+    about = json.dumps(_about(config))
     path = pathlib.Path(path)
     partial = path.with_suffix(".partial.npz")
     np.savez(partial, about=np.array(about), **arrays)
     os.replace(partial, path)
 
 
-def load_agent(path: str | os.PathLike) -> tuple[TrainConfig, Params]:
-    """Reads what `export_agent` wrote, or the agent.npz of a run's folder."""
+def _tower(config: TrainConfig) -> Network:
+    return make_network(config.network, config.game)
+
+
+def load_agent(
+    path: str | os.PathLike, kind: type = TrainConfig, network_of: Callable[[Any], Network] = _tower
+) -> tuple[Any, Params]:
+    """Reads what `export_agent` wrote, or the agent.npz of a run's folder.
+
+    Args:
+      path: the file or the folder.
+      kind: the class of its configuration.
+      network_of: makes the network of a configuration.
+    """
     path = pathlib.Path(path)
     path = path / "agent.npz" if path.is_dir() else path
     try:
@@ -178,15 +197,27 @@ def load_agent(path: str | os.PathLike) -> tuple[TrainConfig, Params]:
         raise RunError(f"there is no agent at {path}; a run writes it with its first checkpoint") from None
     except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
         raise RunError(f"{path} is not an agent of azjax, or damaged ({error})") from error
-    config = config_from_dict(about["config"])
-    network = make_network(config.network, config.game)
+    config = _config_about(path, about, kind)
     expected, structure = jax.tree_util.tree_flatten_with_path(
-        jax.eval_shape(network.init, jax.random.key(0))
+        jax.eval_shape(network_of(config).init, jax.random.key(0))
     )
     names = [f"array:{jax.tree_util.keystr(key)}" for key, _ in expected]
     if set(names) != set(arrays):
         raise RunError(f"{path} holds the weights of another network than its configuration says")
     return config, jax.tree_util.tree_unflatten(structure, [arrays[name] for name in names])
+
+
+def _about(config: Any) -> dict[str, Any]:
+    return {"format": FORMAT, "kind": type(config).__name__, "config": config_to_dict(config)}
+
+
+def _config_about(path: pathlib.Path, about: dict[str, Any], kind: type) -> Any:
+    if about.get("format") != FORMAT:
+        raise RunError(f"{path} has format {about.get('format')}, this azjax reads {FORMAT}")
+    written = about.get("kind", TrainConfig.__name__)
+    if written != kind.__name__:
+        raise RunError(f"{path} belongs to a run with a {written}, expected one with a {kind.__name__}")
+    return config_from_dict(about["config"], kind)
 
 
 def _write_whole(path: pathlib.Path, content: str) -> None:

@@ -1,6 +1,7 @@
 """A run's configuration: frozen dataclasses that check themselves when built."""
 
 import dataclasses
+import typing
 from typing import Any, Literal
 
 import optax
@@ -15,7 +16,8 @@ class ConfigError(ValueError):
     """A setting that makes no sense; the message names the field and what is allowed."""
 
 
-def _check(condition: bool, field: str, allowed: str, value: Any) -> None:
+def check(condition: bool, field: str, allowed: str, value: Any) -> None:
+    """Raises ConfigError, which names the field, unless the condition holds."""
     if not condition:
         raise ConfigError(f"{field} must be {allowed}, got {value!r}")
 
@@ -37,25 +39,25 @@ class SearchConfig:
     evaluate_terminals_with_network: bool = False  # puct: category A of Jacobsen 2019
 
     def __post_init__(self):
-        _check(self.simulations >= 1, "search.simulations", "at least 1", self.simulations)
-        _check(self.quick_simulations >= 0, "search.quick_simulations", "at least 0", self.quick_simulations)
-        _check(0 <= self.full_share <= 1, "search.full_share", "between 0 and 1", self.full_share)
-        _check(
+        check(self.simulations >= 1, "search.simulations", "at least 1", self.simulations)
+        check(self.quick_simulations >= 0, "search.quick_simulations", "at least 0", self.quick_simulations)
+        check(0 <= self.full_share <= 1, "search.full_share", "between 0 and 1", self.full_share)
+        check(
             self.considered_actions >= 1, "search.considered_actions", "at least 1", self.considered_actions
         )
-        _check(
+        check(
             0 <= self.dirichlet_fraction <= 1,
             "search.dirichlet_fraction",
             "between 0 and 1",
             self.dirichlet_fraction,
         )
-        _check(
+        check(
             self.full_share == 1 or self.quick_simulations > 0,
             "search.quick_simulations",
             "above 0 where full_share is below 1",
             self.quick_simulations,
         )
-        _check(
+        check(
             self.kind == "puct" or not self.evaluate_terminals_with_network,
             "search.evaluate_terminals_with_network",
             "False unless kind is 'puct'",
@@ -80,16 +82,16 @@ class SelfplayConfig:
     value_share: float = 0.5  # mixture: of the search's value; td_lambda: lambda
 
     def __post_init__(self):
-        _check(self.lanes >= 1, "selfplay.lanes", "at least 1", self.lanes)
-        _check(self.plies >= 1, "selfplay.plies", "at least 1", self.plies)
-        _check(self.temperature >= 0, "selfplay.temperature", "at least 0", self.temperature)
-        _check(
+        check(self.lanes >= 1, "selfplay.lanes", "at least 1", self.lanes)
+        check(self.plies >= 1, "selfplay.plies", "at least 1", self.plies)
+        check(self.temperature >= 0, "selfplay.temperature", "at least 0", self.temperature)
+        check(
             0 <= self.random_opening_share <= 1,
             "selfplay.random_opening_share",
             "between 0 and 1",
             self.random_opening_share,
         )
-        _check(0 <= self.value_share <= 1, "selfplay.value_share", "between 0 and 1", self.value_share)
+        check(0 <= self.value_share <= 1, "selfplay.value_share", "between 0 and 1", self.value_share)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,17 +107,15 @@ class ReplayConfig:
     groups: int = 8  # independent parts of games and replay; a device works on one or several
 
     def __post_init__(self):
-        _check(self.capacity >= 1, "replay.capacity", "at least 1", self.capacity)
-        _check(self.batch_size >= 1, "replay.batch_size", "at least 1", self.batch_size)
-        _check(self.reuse > 0, "replay.reuse", "above 0", self.reuse)
-        _check(self.warm_up >= 1, "replay.warm_up", "at least 1", self.warm_up)
-        _check(self.groups >= 1, "replay.groups", "at least 1", self.groups)
+        check(self.capacity >= 1, "replay.capacity", "at least 1", self.capacity)
+        check(self.batch_size >= 1, "replay.batch_size", "at least 1", self.batch_size)
+        check(self.reuse > 0, "replay.reuse", "above 0", self.reuse)
+        check(self.warm_up >= 1, "replay.warm_up", "at least 1", self.warm_up)
+        check(self.groups >= 1, "replay.groups", "at least 1", self.groups)
         for field in ("capacity", "batch_size"):
             value = getattr(self, field)
-            _check(
-                value % self.groups == 0, f"replay.{field}", f"a multiple of groups ({self.groups})", value
-            )
-        _check(
+            check(value % self.groups == 0, f"replay.{field}", f"a multiple of groups ({self.groups})", value)
+        check(
             not self.by_game or self.window_games is not None,
             "replay.window_games",
             "given with by_game",
@@ -143,11 +143,11 @@ class OptimiserConfig:
     ema: float = 0.0  # decay of the averaged weights used for evaluation; 0 uses the newest
 
     def __post_init__(self):
-        _check(self.learning_rate > 0, "optimiser.learning_rate", "above 0", self.learning_rate)
-        _check(0 <= self.momentum < 1, "optimiser.momentum", "at least 0 and below 1", self.momentum)
-        _check(0 <= self.ema < 1, "optimiser.ema", "at least 0 and below 1", self.ema)
-        _check(self.weight_decay >= 0, "optimiser.weight_decay", "at least 0", self.weight_decay)
-        _check(
+        check(self.learning_rate > 0, "optimiser.learning_rate", "above 0", self.learning_rate)
+        check(0 <= self.momentum < 1, "optimiser.momentum", "at least 0 and below 1", self.momentum)
+        check(0 <= self.ema < 1, "optimiser.ema", "at least 0 and below 1", self.ema)
+        check(self.weight_decay >= 0, "optimiser.weight_decay", "at least 0", self.weight_decay)
+        check(
             self.decay == "constant" or self.decay_steps > 0,
             "optimiser.decay_steps",
             f"above 0 with decay {self.decay!r}",
@@ -179,11 +179,12 @@ class EvaluationConfig:
     random_plies: int = 2  # moves of an opening, drawn at random
     simulations: int = 64  # of the agent
     uct_simulations: int = 200  # of the UCT opponent
+    truth: bool = True  # also compare with exact solutions, where a solver fits the board
 
     def __post_init__(self):
         for field in ("every", "pairs", "simulations", "uct_simulations"):
-            _check(getattr(self, field) >= 1, f"evaluation.{field}", "at least 1", getattr(self, field))
-        _check(self.random_plies >= 0, "evaluation.random_plies", "at least 0", self.random_plies)
+            check(getattr(self, field) >= 1, f"evaluation.{field}", "at least 1", getattr(self, field))
+        check(self.random_plies >= 0, "evaluation.random_plies", "at least 0", self.random_plies)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,23 +205,23 @@ class TrainConfig:
 
     def __post_init__(self):
         groups = self.replay.groups
-        _check(
+        check(
             self.selfplay.lanes % groups == 0,
             "selfplay.lanes",
             f"a multiple of replay.groups ({groups})",
             self.selfplay.lanes,
         )
-        _check(self.iterations >= 1, "iterations", "at least 1", self.iterations)
-        _check(self.save_every >= 1, "save_every", "at least 1", self.save_every)
+        check(self.iterations >= 1, "iterations", "at least 1", self.iterations)
+        check(self.save_every >= 1, "save_every", "at least 1", self.save_every)
         longest = self.game.max_plies
-        _check(
+        check(
             self.replay.capacity // groups >= longest,
             "replay.capacity",
             f"at least replay.groups times the longest game ({groups * longest})",
             self.replay.capacity,
         )
         if self.search.evaluate_terminals_with_network:
-            _check(
+            check(
                 self.selfplay.value_target == "outcome",
                 "selfplay.value_target",
                 "'outcome' where the network evaluates terminals: nothing else would bring in the truth",
@@ -234,8 +235,8 @@ class TrainConfig:
         return max(1, round(self.replay.reuse * played / self.replay.batch_size))
 
 
-def config_to_dict(config: TrainConfig) -> dict[str, Any]:
-    """The configuration as plain data, for JSON."""
+def config_to_dict(config: Any) -> dict[str, Any]:
+    """A configuration with a field `game`, such as TrainConfig, as plain data for JSON."""
     fields = {
         field.name: dataclasses.asdict(getattr(config, field.name))
         if dataclasses.is_dataclass(getattr(config, field.name))
@@ -246,17 +247,16 @@ def config_to_dict(config: TrainConfig) -> dict[str, Any]:
     return fields
 
 
-def config_from_dict(fields: dict[str, Any]) -> TrainConfig:
-    """The configuration that `config_to_dict` described."""
-    options = dict(fields["game"])
-    parts = {
-        "network": NetworkConfig,
-        "search": SearchConfig,
-        "selfplay": SelfplayConfig,
-        "replay": ReplayConfig,
-        "optimiser": OptimiserConfig,
-        "evaluation": EvaluationConfig,
-    }
-    built = {name: part(**fields[name]) for name, part in parts.items()}
-    name = options.pop("name")
-    return TrainConfig(**(fields | built | {"game": make(name, **options).game}))
+def config_from_dict(fields: dict[str, Any], kind: type = TrainConfig) -> Any:
+    """The configuration of class `kind` that `config_to_dict` described."""
+    hints = typing.get_type_hints(kind)
+    built = {}
+    for name, value in fields.items():
+        if name == "game":
+            options = dict(value)
+            built[name] = make(options.pop("name"), **options).game
+        elif dataclasses.is_dataclass(hints[name]):
+            built[name] = hints[name](**value)
+        else:
+            built[name] = tuple(value) if isinstance(value, list) else value  # JSON knows no tuples
+    return kind(**built)

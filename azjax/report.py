@@ -44,10 +44,13 @@ def summarise(run: checkpoint.Run, console: Console) -> None:
     judged = [row for row in rows if "evaluation" in row]
     if not judged:
         return
-    table = Table("iteration", "minutes", "positions", *judged[-1]["evaluation"], title="strength")
+    truths = [name.replace("_", " ") for name in judged[-1].get("truth", {})]
+    opponents = judged[-1]["evaluation"]
+    table = Table("iteration", "minutes", "positions", *opponents, *truths, title="strength")
     shown = judged if len(judged) <= 8 else judged[:: len(judged) // 7] + judged[-1:]
     for row in shown:
-        scores = (f"{100 * result['score']:.0f} %" for result in row["evaluation"].values())
+        shares = [result["score"] for result in row["evaluation"].values()] + [*row.get("truth", {}).values()]
+        scores = (f"{100 * share:.0f} %" for share in shares)
         table.add_row(str(row["iteration"]), f"{row['seconds'] / 60:.1f}", f"{row['positions']:,}", *scores)
     console.print(table)
 
@@ -100,12 +103,15 @@ def _curves(rows: list[dict]) -> bytes | None:
     losses.set(title="losses", xlabel="positions")
     games.plot([r["positions"] for r in rows], [r["first_player_score"] for r in rows], label="first player")
     games.set(title="score in self-play", xlabel="positions", ylim=(0, 1))
+    minutes = [r["seconds"] / 60 for r in judged]
     for opponent in judged[-1]["evaluation"] if judged else ():
-        minutes = [r["seconds"] / 60 for r in judged]
         scores = [r["evaluation"][opponent]["score"] for r in judged]
         spread = np.array([r["evaluation"][opponent]["interval"] for r in judged]).T
         strength.plot(minutes, scores, marker="o", markersize=3, label=f"against {opponent}")
         strength.fill_between(minutes, *spread, alpha=0.2)
+    for name in judged[-1].get("truth", {}) if judged else ():
+        shares = [r["truth"][name] for r in judged]
+        strength.plot(minutes, shares, linestyle="--", label=name.replace("_", " "))
     strength.set(title="strength", xlabel="minutes", ylim=(0, 1.02))
     for axes in (losses, games, strength):
         axes.legend()

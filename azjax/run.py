@@ -1,5 +1,9 @@
-"""The loop around the compiled iteration: it reports, judges, saves and resumes, and changes nothing."""
+"""The loop around the compiled iteration: it reports, judges, saves and resumes, and changes nothing.
 
+With `jax.distributed` every process runs the same loop; the first alone judges, and writes what people read.
+"""
+
+import functools
 import os
 import signal
 import time
@@ -12,6 +16,7 @@ import numpy as np
 from azjax import checkpoint, training
 from azjax.config import TrainConfig
 from azjax.evaluation.arena import Act, make_match, random_agent
+from azjax.evaluation.ground_truth import truth_judge
 from azjax.networks import make_evaluator, make_network
 from azjax.search import gumbel, uct
 from azjax.training import Metrics, TrainState
@@ -46,32 +51,35 @@ def train(
       say: receives lines for people.
     """
     resume = resume or resume_from is not None
+    is_first = jax.process_index() == 0
     run = checkpoint.open_run(out, config) if resume else checkpoint.create_run(out, config)
     trainer = training.make_trainer(run.config, training.make_mesh(devices))
     state = trainer.init(jax.random.key(run.config.seed))
     if resume:
         # A run killed before its first checkpoint has metrics, but begins anew.
         state = run.restore(state, resume_from) if run.iterations else state
-        run.forget_metrics_after(int(state.iteration))
+        if is_first:
+            run.forget_metrics_after(int(state.iteration))
         say(f"continuing {out} after iteration {int(state.iteration)}")
 
     compiled, summary = compile_iteration(trainer, state)
     say(summary)
     judge = make_judge(run.config)
     started = time.perf_counter()
-    with _Interruption() as interruption:
+    with Interruption() as interruption:
         while int(state.iteration) < run.config.iterations and not interruption.requested:
             before = time.perf_counter()
             state, metrics = compiled(state)
             row = metrics_row(state, jax.device_get(metrics))
             done = row["iteration"] >= run.config.iterations
             if row["iteration"] % run.config.evaluation.every == 0 or done:
-                row["evaluation"] = judge(state.average, row["iteration"])
+                row |= judge(state.average, row["iteration"]) if is_first else {}
             now = time.perf_counter()
             row["seconds"] = now - started
             row["positions_per_second"] = row["positions_played"] / (now - before)
-            run.append_metrics(row)
-            watch(Progress(row, run.config.iterations))
+            if is_first:
+                run.append_metrics(row)
+                watch(Progress(row, run.config.iterations))
             if row["iteration"] % run.config.save_every == 0 or done:
                 _save(run, state)
         if interruption.requested:
@@ -142,7 +150,8 @@ def make_agent(config: TrainConfig, simulations: int) -> Act:
 
 
 def make_judge(config: TrainConfig) -> Callable[[Any, int], dict[str, Any]]:
-    """(params, iteration) -> scores against fixed opponents, with their intervals."""
+    """(params, iteration) -> `evaluation`, the scores against fixed opponents with their intervals, and `truth`,
+    the shares of solved positions that the agent gets right, where a solver fits."""
     options = config.evaluation
     agent = make_agent(config, options.simulations)
     strong = uct(config.game, simulations=options.uct_simulations)
@@ -154,6 +163,15 @@ def make_judge(config: TrainConfig) -> Callable[[Any, int], dict[str, Any]]:
         name: make_match(config.game, agent, opponent, pairs=options.pairs, random_plies=options.random_plies)
         for name, opponent in opponents.items()
     }
+
+    @functools.cache
+    def truth() -> Callable | None:
+        # Made when first wanted, so that a run's first metrics need not wait for the solver.
+        known = truth_judge(config.game, simulations=options.simulations) if options.truth else None
+        if known is None:
+            return None
+        evaluate = make_evaluator(config.game, make_network(config.network, config.game))
+        return jax.jit(lambda params: known(evaluate, params))
 
     def judge(params: Any, iteration: int) -> dict[str, Any]:
         params = jax.tree.map(np.asarray, params)  # off the mesh: a match runs on one device
@@ -167,17 +185,21 @@ def make_judge(config: TrainConfig) -> Callable[[Any, int], dict[str, Any]]:
                 "games": result.games,
                 "distinct_games": result.distinct_games,
             }
-        return scores
+        row = {"evaluation": scores}
+        if truth() is not None:
+            row["truth"] = {name: float(share) for name, share in truth()(params).items()}
+        return row
 
     return judge
 
 
 def _save(run: checkpoint.Run, state: TrainState) -> None:
     run.save(state)
-    checkpoint.export_agent(run.path / "agent.npz", run.config, jax.device_get(state.average))
+    if jax.process_index() == 0:
+        checkpoint.export_agent(run.path / "agent.npz", run.config, jax.device_get(state.average))
 
 
-class _Interruption:
+class Interruption:
     """Ctrl-C asks for a stop between two iterations; a second one stops at once."""
 
     def __enter__(self):

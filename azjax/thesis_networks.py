@@ -88,8 +88,10 @@ def peters2018(blocks: int = 8, channels: int = 256, kernel_size: int = 3) -> Ne
     )
 
 
-def kromann2019_value(game: Any, hidden: Sequence[int] = (80, 40), activation: str = "relu") -> Network:
-    """The TD net of Kromann and Bennetsen: dense layers without biases, one logistic answer.
+def kromann2019_value(
+    game: Any, hidden: Sequence[int] = (80, 40), activation: str = "relu", bias: bool = False
+) -> Network:
+    """The TD net of Kromann and Bennetsen: dense layers (theirs without biases), one logistic answer.
 
     As a `Network` it has no preference between moves, and value = 2 * chance of winning - 1.
     """
@@ -97,19 +99,21 @@ def kromann2019_value(game: Any, hidden: Sequence[int] = (80, 40), activation: s
     def answer(x: jax.Array) -> Outputs:
         return Outputs(jnp.zeros((len(x), game.num_actions)), 2 * jax.nn.sigmoid(x[:, 0]) - 1)
 
-    return _kromann2019(game, (*hidden, 1), activation, answer)
+    return _kromann2019(game, (*hidden, 1), activation, bias, answer)
 
 
-def kromann2019_policy(game: Any, hidden: Sequence[int] = (80, 40), activation: str = "relu") -> Network:
+def kromann2019_policy(
+    game: Any, hidden: Sequence[int] = (80, 40), activation: str = "relu", bias: bool = False
+) -> Network:
     """The policy net of Kromann and Bennetsen, for evolution: its logits are activated too, its value 0."""
 
     def answer(x: jax.Array) -> Outputs:
         return Outputs(_KROMANN_ACTIVATIONS[activation](x), jnp.zeros(len(x)))
 
-    return _kromann2019(game, (*hidden, game.num_actions), activation, answer)
+    return _kromann2019(game, (*hidden, game.num_actions), activation, bias, answer)
 
 
-def _kromann2019(game: Any, units: Sequence[int], activation: str, answer: Callable) -> Network:
+def _kromann2019(game: Any, units: Sequence[int], activation: str, bias: bool, answer: Callable) -> Network:
     if activation not in _KROMANN_ACTIVATIONS:
         raise ValueError(f"activation must be one of {', '.join(_KROMANN_ACTIVATIONS)}, got {activation!r}")
     height, width, _ = game.observation_shape
@@ -119,7 +123,8 @@ def _kromann2019(game: Any, units: Sequence[int], activation: str, answer: Calla
     def init(key: jax.Array) -> Params:
         keys = jax.random.split(key, len(shapes))
         layers = {f"layer_{i}": scale * jax.random.normal(keys[i], shape) for i, shape in enumerate(shapes)}
-        return Params(layers, {})
+        biases = {f"bias_{i}": jnp.zeros(shape[1]) for i, shape in enumerate(shapes)} if bias else {}
+        return Params(layers | biases, {})
 
     def train(params: Params, observation: jax.Array) -> tuple[Outputs, Any]:
         # Own stones are +1, the opponent's -1.
@@ -127,6 +132,8 @@ def _kromann2019(game: Any, units: Sequence[int], activation: str, answer: Calla
         x = x.reshape(len(x), -1)
         for number in range(len(shapes)):
             x = x @ params.weights[f"layer_{number}"]
+            if bias:
+                x = x + params.weights[f"bias_{number}"]
             if number < len(shapes) - 1:
                 x = _KROMANN_ACTIVATIONS[activation](x)
         return answer(x), {}

@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from azjax import presets, run, training
+from azjax import checkpoint, presets, run, training
 from azjax.config import ReplayConfig, SearchConfig, SelfplayConfig
 from azjax.envs import PgxGame
 from azjax.networks import NetworkConfig
@@ -22,11 +23,27 @@ from tests.training_cases import SMALL, digest
 ROOT = pathlib.Path(__file__).parent.parent
 
 
-def in_a_process(arguments, devices, timeout=600):
+SHORT = [
+    *("--iterations", "6", "--selfplay.lanes", "16", "--replay.warm-up", "100", "--replay.capacity", "512"),
+    *(
+        "--search.simulations",
+        "4",
+        "--save-every",
+        "2",
+        "--evaluation.pairs",
+        "2",
+        "--evaluation.simulations",
+        "2",
+    ),
+    *("--evaluation.uct-simulations", "2", "--evaluation.no-truth"),
+]
+
+
+def with_devices(devices, module, *arguments):
     environment = os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
-    command = [sys.executable, "-m", "tests.training_cases", *arguments]
+    command = [sys.executable, "-m", module, *arguments]
     return subprocess.run(
-        command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=timeout
+        command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=600
     ).stdout
 
 
@@ -101,12 +118,51 @@ def test_evaluation_weights_are_the_running_mean():
 def test_games_are_the_same_on_any_number_of_devices():
     """Equal to the bit: every move, position, outcome and key. Equal up to rounding: policies and weights,
     because a matrix product may round differently for a batch of another size."""
-    rows = [json.loads(line) for line in in_a_process(["devices", "1,2,4,8"], devices=8).splitlines()]
+    rows = [
+        json.loads(line)
+        for line in with_devices(8, "tests.training_cases", "devices", "1,2,4,8").splitlines()
+    ]
     assert [row["devices"] for row in rows] == [1, 2, 4, 8]
     for row in rows[1:]:
         assert row["played"] == rows[0]["played"]
         assert row["updates"] == rows[0]["updates"] > 0
         np.testing.assert_allclose(row["weights"], rows[0]["weights"], atol=2e-5)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def test_two_processes_train_as_one_does_and_leave_a_run_that_one_can_continue(tmp_path):
+    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "azjax.cli", "train", "hex3", "--out", str(tmp_path / "two"), *SHORT]
+    workers = [
+        subprocess.Popen(
+            [*command, "--distributed", f"{address},2,{number}"],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for number in range(2)
+    ]
+    said = [worker.communicate(timeout=600)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], "\n".join(said)
+    with_devices(4, "azjax.cli", "train", "hex3", "--out", str(tmp_path / "one"), *SHORT)
+
+    two, one = (checkpoint.open_run(tmp_path / name) for name in ("two", "one"))
+    assert len(two.read_metrics()) == 6  # one process writes, not both
+    exact = ("iteration", "positions", "games", "updates", "mean_plies", "first_player_score", "stored")
+    for row, expected in zip(two.read_metrics()[:4], one.read_metrics()):  # later games see the rounding
+        assert {field: row[field] for field in exact} == {field: expected[field] for field in exact}
+    assert two.iterations == one.iterations
+    more = [*SHORT, "--iterations", "8", "--resume"]
+    with_devices(1, "azjax.cli", "train", "hex3", "--out", str(tmp_path / "two"), *more)
+    assert [row["iteration"] for row in two.read_metrics()] == list(range(1, 9))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -31,7 +31,7 @@ SMALL = TrainConfig(
     selfplay=SelfplayConfig(lanes=16, plies=6, random_opening_share=0.5),
     replay=ReplayConfig(capacity=512, batch_size=32, reuse=2.0, warm_up=100),
     optimiser=OptimiserConfig(ema=0.9),
-    evaluation=EvaluationConfig(every=1000, pairs=2, simulations=2, uct_simulations=2),
+    evaluation=EvaluationConfig(every=1000, pairs=2, simulations=2, uct_simulations=2, truth=False),
     iterations=12,
     save_every=2,
 )

@@ -5,7 +5,7 @@ from typing import Any
 import tyro
 
 from azjax import presets
-from azjax.envs import available_games, game_class
+from azjax.envs import Hex, available_games, game_class
 from azjax.envs.pgx_game import PgxGame
 
 
@@ -40,11 +40,32 @@ def of_game(command: type, arguments: list[str], program: str) -> Any:
       arguments: what follows the name of the command.
       program: what the help calls the command.
     """
+    name, game, options = _game_first(arguments, program)
+    return tyro.cli(command[type(game)], default=command(game=game), args=options, prog=f"{program} {name}")
+
+
+def of_learner(command: type, config: type, arguments: list[str], program: str) -> tuple[str, Any]:
+    """The same for a command with a field `config`, one of the configurations of `azjax.learners`.
+
+    Returns:
+      The game's name and the command.
+    """
+    name, game, options = _game_first(arguments, program)
+    network = "dense" if isinstance(game, Hex) else "tower"
+    parsed = tyro.cli(
+        tyro.conf.AvoidSubcommands[command],
+        default=command(config=config(game=game, network=network)),
+        args=options,
+        prog=f"{program} {name}",
+    )
+    return name, parsed
+
+
+def _game_first(arguments: list[str], program: str) -> tuple[str, Any, list[str]]:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(f"usage: {program} GAME [options]; {program} GAME --help lists them\n")
         print(f"GAME is one of {', '.join(available_games())}")
         raise SystemExit(0)
     name, *options = arguments
     kind = game_class(name)
-    game = PgxGame(name.replace("-", "_")) if kind is PgxGame else kind()
-    return tyro.cli(command[kind], default=command(game=game), args=options, prog=f"{program} {name}")
+    return name, PgxGame(name.replace("-", "_")) if kind is PgxGame else kind(), options

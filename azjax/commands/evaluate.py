@@ -1,0 +1,96 @@
+"""`azjax evaluate RUN --judge ...`: measure every checkpoint of a run, and draw the curves."""
+
+import dataclasses
+import json
+import pathlib
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from azjax import checkpoint
+from azjax.commands import progress
+from azjax.evaluation import curves, judges
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateCommand:
+    """Measure every checkpoint of a run. What has been measured is not measured again."""
+
+    run: Annotated[pathlib.Path, tyro.conf.Positional]  # the run's folder
+    judge: tuple[str, ...]  # one or several; see below
+    options: Annotated[judges.JudgeOptions, tyro.conf.arg(name="")] = dataclasses.field(
+        default_factory=judges.JudgeOptions
+    )
+    plot: bool = True  # draw the curves (needs matplotlib)
+    json: bool = False  # print all rows as one JSON object
+
+
+def run(arguments: list[str]) -> None:
+    """Judges a run's checkpoints; results and pictures go to its folder `judges`."""
+    command = tyro.cli(
+        EvaluateCommand,
+        args=arguments,
+        prog="azjax evaluate",
+        description="Measure every checkpoint of a run. What has been measured is not measured again.\n\nJudges:\n"
+        + judges.describe(),
+    )
+    if command.plot:
+        curves.require_matplotlib()  # better to say it before the work than after
+    run_folder = checkpoint.open_run(command.run)
+    try:
+        results = _measure(run_folder, command)
+    finally:
+        run_folder.close()
+    if command.json:
+        print(json.dumps(results))
+        return
+    for text, rows in results.items():
+        names = curves.numbers_in(rows[-1])
+        table = Table("iteration", *names, title=text)
+        for row in rows:
+            values = [curves.series([row], name)[1] for name in names]
+            table.add_row(
+                str(row["iteration"]), *(f"{value[0]:.3g}" if len(value) else "" for value in values)
+            )
+        Console().print(table)
+
+
+def _measure(run_folder: checkpoint.Run, command: EvaluateCommand) -> dict[str, list[curves.Row]]:
+    iterations = run_folder.iterations
+    if not iterations:
+        raise ValueError(f"{command.run} has no checkpoint yet; train it first")
+    newest = _once(lambda: next(judges.checkpoints(run_folder, iterations[-1:])))
+    results = {}
+    with progress.bar() as bar:
+        context = judges.Context(run_folder.config, command.options, newest, bar)
+        for text in command.judge:
+            path = run_folder.path / "judges" / judges.file_name(text, command.options, iterations[-1])
+            curve = curves.Curve(path.with_name(path.name + ".jsonl"))
+            make = _once(lambda text=text: judges.make_judge(text, context))
+
+            def judge(iteration: int, make=make) -> dict:
+                (point,) = judges.checkpoints(run_folder, [iteration])
+                return make()(point)
+
+            results[text] = curve.measure(
+                iterations, judge, lambda done, total, text=text: bar(f"checkpoints, {text}", done, total)
+            )
+            if command.plot:
+                names = curves.numbers_in(results[text][-1])
+                lines = {name: curves.series(results[text], name) for name in names}
+                curves.plot(path.with_name(path.name + ".png"), lines, title=text)
+    return results
+
+
+def _once(make):
+    """Calls a function when it is first needed, and never again."""
+    made = []
+
+    def get():
+        if not made:
+            made.append(make())
+        return made[0]
+
+    return get

@@ -1,0 +1,50 @@
+"""`azjax openings GAME`: all legal or winning openings of one to three moves, as a database."""
+
+import dataclasses
+import json
+import pathlib
+from typing import Annotated, Generic, TypeVar
+
+import tyro
+from rich.console import Console
+
+from azjax.commands import options, progress
+from azjax.evaluation import ground_truth, openings_database
+
+G = TypeVar("G")
+
+
+@dataclasses.dataclass(frozen=True)
+class OpeningsCommand(Generic[G]):
+    """Write all openings to an SQLite database, in the form of Daliri 2022."""
+
+    game: Annotated[G, tyro.conf.arg(name="")]
+    out: pathlib.Path = pathlib.Path("openings.db")
+    winning: bool = False  # only those whose last move wins, proven by the solver
+    lengths: tuple[int, ...] = (1, 2, 3)  # moves
+    json: bool = False  # print the counts as JSON
+
+
+def run(arguments: list[str]) -> None:
+    """Writes the database and prints how many openings of each length there are."""
+    command = options.of_game(OpeningsCommand, arguments, "azjax openings")
+    game = command.game
+    if command.winning:
+        solver = ground_truth.solver_for(game)
+        if solver is None:
+            raise ValueError(f"no solver fits {game}; take all legal openings, or a smaller board")
+        with progress.bar() as bar:
+            openings = openings_database.winning_openings(
+                game, solver, command.lengths, lambda done, total: bar("solving", done, total)
+            )
+    else:
+        openings = openings_database.legal_openings(game, command.lengths)
+    openings_database.write(command.out, game, openings)
+    counts = {
+        length: sum(len(moves) == length for moves in openings) for length in sorted(set(command.lengths))
+    }
+    if command.json:
+        print(json.dumps({"out": str(command.out), "winning": command.winning, "openings": counts}))
+        return
+    for length, count in counts.items():
+        Console().print(f"{count:,} {'winning' if command.winning else 'legal'} openings of {length} moves")

@@ -1,0 +1,208 @@
+"""Curves over checkpoints: measured once, kept in a file, compared and smoothed (after Daliri 2022).
+
+A curve is a file of JSON lines, one a checkpoint, that grows: what has been measured is not measured again. Two
+curves are compared by their average of differences (AOD), in each half of training by itself; noisy ones are smoothed
+by LOWESS (Cleveland 1979).
+"""
+
+import json
+import math
+import os
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Row = dict[str, Any]
+
+
+class Curve:
+    """The results of a judge over checkpoints, in a file."""
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = pathlib.Path(path)
+
+    def rows(self) -> list[Row]:
+        """What has been measured, in order of iterations; a last line cut short by a crash is left out."""
+        found = {}
+        for line in self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else ():
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError:
+                break
+            found[row["iteration"]] = row
+        return [found[iteration] for iteration in sorted(found)]
+
+    def measure(
+        self,
+        iterations: Sequence[int],
+        judge: Callable[[int], Mapping[str, Any]],
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> list[Row]:
+        """Adds the iterations that are missing; returns all rows.
+
+        Args:
+          iterations: of the checkpoints to measure.
+          judge: (iteration) -> results.
+          progress: called with the number of iterations that are done, and of all.
+        """
+        rows = self.rows()
+        done = {row["iteration"] for row in rows}
+        missing = [iteration for iteration in iterations if iteration not in done]
+        if missing:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Whole lines only: what a crash cut short goes away.
+            self.path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        for number, iteration in enumerate(missing):
+            progress(len(iterations) - len(missing) + number, len(iterations))
+            row = {"iteration": iteration, **judge(iteration)}
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        return self.rows()
+
+
+def series(rows: Sequence[Row], name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Iterations and values of one number in the rows; `name` is a path such as `summary.all.share`."""
+    points = []
+    for row in rows:
+        value: Any = row
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if isinstance(value, (int, float)) and math.isfinite(value):
+            points.append((row["iteration"], float(value)))
+    x, y = zip(*points) if points else ((), ())
+    return np.array(x, float), np.array(y, float)
+
+
+def numbers_in(row: Mapping[str, Any], names: Sequence[str] = ("share", "score", "total")) -> list[str]:
+    """Paths of the numbers worth drawing in a row: shares, scores and plain numbers at the top."""
+    found = []
+    for field, value in row.items():
+        if isinstance(value, Mapping):
+            found += [f"{field}.{path}" for path in numbers_in(value, names) if path.split(".")[-1] in names]
+        elif isinstance(value, (int, float)) and not isinstance(value, bool) and field != "iteration":
+            found.append(field)
+    return found
+
+
+def aod(a: Sequence[float], b: Sequence[float]) -> float:
+    """The average of differences b - a over checkpoints: above 0 if b is better."""
+    a, b = np.asarray(a, float), np.asarray(b, float)
+    if a.shape != b.shape or not len(a):
+        raise ValueError(f"two curves need the same checkpoints, at least one; got {len(a)} and {len(b)}")
+    return float(np.mean(b - a))
+
+
+def aod_by_half(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+    """`aod` of the first and of the second half of training; of an odd number, the second has one more."""
+    half = len(a) // 2
+    if half == 0:
+        raise ValueError(f"curves need at least two checkpoints to have halves, got {len(a)}")
+    return aod(a[:half], b[:half]), aod(a[half:], b[half:])
+
+
+def aod_table(curves: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
+    """Every curve against every other: [row][column] is the row minus the column, as the thesis prints it."""
+    return {row: {column: aod(curves[column], curves[row]) for column in curves} for row in curves}
+
+
+def first_maximum(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
+    """Where a curve is highest for the first time, and how high."""
+    best = int(np.argmax(y))
+    return float(x[best]), float(y[best])
+
+
+def lowess(x: Sequence[float], y: Sequence[float], fraction: float = 0.1, rounds: int = 3) -> np.ndarray:
+    """[n] LOWESS: a line fitted around each point, near points and well-behaved ones counting more (Cleveland 1979).
+
+    Args:
+      x: [n] in any order.
+      y: [n].
+      fraction: of the points that count in each fit, at least 2.
+      rounds: of robust fits after the first, which give points far from the curve less weight.
+    """
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    if x.shape != y.shape or x.ndim != 1 or not len(x):
+        raise ValueError(f"x and y must be equally long and not empty, got {x.shape} and {y.shape}")
+    near = max(min(2, len(x)), min(len(x), int(fraction * len(x) + 1e-7)))
+    robustness = np.ones(len(x))
+    smooth = np.array([_local_fit(x, y, at, near, robustness) for at in x])
+    for _ in range(rounds):
+        residual = np.abs(y - smooth)
+        scale = 6 * np.median(residual)
+        if scale < 1e-7 * np.mean(residual) or scale == 0:
+            break
+        robustness = _bump(residual / scale, power=2, exponent=2)
+        smooth = np.array([_local_fit(x, y, at, near, robustness) for at in x])
+    return smooth
+
+
+def require_matplotlib() -> Any:
+    """matplotlib.pyplot, ready to draw files; raises ValueError if it is not installed."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ValueError("plots need matplotlib: install it with pip install 'azjax[plots]'") from error
+    matplotlib.use("agg")
+    import matplotlib.pyplot
+
+    return matplotlib.pyplot
+
+
+def plot(
+    path: str | os.PathLike,
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    *,
+    title: str = "",
+    fraction: float = 0.1,
+) -> None:
+    """Draws curves, raw and smoothed, with the first maximum of each.
+
+    Args:
+      path: the picture; its ending says which kind.
+      curves: name -> (iterations, values).
+      title: above it.
+      fraction: of LOWESS.
+    """
+    pyplot = require_matplotlib()
+    figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
+    for number, (name, (x, y)) in enumerate(curves.items()):
+        if not len(x):
+            continue
+        colour = f"C{number % 10}"
+        best_x, best_y = first_maximum(x, y)
+        axes.plot(x, y, color=colour, alpha=0.35, linewidth=1, marker="." if len(x) < 30 else None)
+        label = f"{name} (best {best_y:.3g} at {best_x:.0f})"
+        # A neighbourhood of less than three points smooths nothing.
+        smooth = lowess(x, y, max(fraction, min(1.0, 3 / len(x)))) if len(x) > 3 else y
+        axes.plot(x, smooth, color=colour, linewidth=2, label=label)
+        axes.plot([best_x], [best_y], color=colour, marker="o")
+    axes.set_xlabel("iteration")
+    axes.set_title(title)
+    axes.grid(alpha=0.3)
+    if axes.lines:
+        axes.legend(fontsize="small")
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+def _local_fit(x: np.ndarray, y: np.ndarray, at: float, near: int, robustness: np.ndarray) -> float:
+    distance = np.abs(x - at)
+    reach = np.partition(distance, near - 1)[near - 1]
+    weight = robustness * (_bump(distance / reach, power=3, exponent=3) if reach > 0 else distance == 0)
+    if weight.sum() <= 0:
+        return float(y[np.argmin(distance)])
+    weight = weight / weight.sum()
+    centre = weight @ x
+    spread = weight @ (x - centre) ** 2
+    # Where all x are nearly the same, a slope would be arbitrary.
+    if math.sqrt(spread) > 1e-3 * np.ptp(x):
+        weight = weight * (1 + (at - centre) * (x - centre) / spread)
+    return float(weight @ y)
+
+
+def _bump(u: np.ndarray, power: int, exponent: int) -> np.ndarray:
+    """(1 - u^power)^exponent below 1, flat at the very top and cut off at 0.999 as in Cleveland's program."""
+    inside = (1 - np.minimum(u, 1) ** power) ** exponent
+    return np.where(u <= 1e-3, 1.0, np.where(u <= 0.999, inside, 0.0))

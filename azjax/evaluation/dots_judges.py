@@ -1,0 +1,136 @@
+"""Judges of Dots and Boxes (after Peters 2018): double-dealing, Berlekamp's problems, confusion, board sizes.
+
+Berlekamp's 13 problems and the confusion board are suites that come with azjax, `berlekamp` and `confusion`: positions
+from his book The Dots and Boxes Game, chapter 3, and from the thesis, with all moves that win.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from azjax.agents.core import Agent
+from azjax.envs.core import Game
+from azjax.envs.dots_and_boxes import DotsAndBoxes, DotsAndBoxesState
+from azjax.evaluation import suites
+from azjax.evaluation.arena import MatchResult, make_match
+from azjax.solvers import chains
+
+PETERS_BOARDS = (5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)  # of the thesis's table of growing boards
+
+
+class DoubleDeals(NamedTuple):
+    """How often the players of some games declined the last boxes to keep control."""
+
+    by_player: np.ndarray  # [games, 2] int32
+    games: int
+
+    @property
+    def total(self) -> int:
+        """By both players, in all games."""
+        return int(self.by_player.sum())
+
+
+def count_double_deals(game: DotsAndBoxes, records: np.ndarray) -> DoubleDeals:
+    """Counts the double deals in games.
+
+    Args:
+      game: the rules.
+      records: [games, plies] int32, the lines in the order they were drawn; -1 after the end.
+    """
+    return DoubleDeals(np.asarray(_double_deals(game, jnp.asarray(records))), len(records))
+
+
+def is_double_deal(game: DotsAndBoxes, before: DotsAndBoxesState, after: DotsAndBoxesState) -> jax.Array:
+    """[] bool: the move between two positions left dominoes to the opponent, and nothing else that can be captured.
+
+    A domino is two boxes that one line completes at once. One is left of a chain, two of a loop. Peters 2018 counts
+    so: the mover has changed, and all that is capturable is one domino or two. A chain of just two boxes
+    counts, too.
+    """
+    capturable = chains.analyse(game, after.lines).capturable
+    exists = capturable.size > 0
+    dominoes = jnp.sum(exists & capturable.closed & (capturable.size == 2))
+    nothing_else = dominoes == jnp.sum(exists)
+    changed = before.current_player != after.current_player
+    return changed & nothing_else & ((dominoes == 1) | (dominoes == 2))
+
+
+def berlekamp(make_agent: Callable[[Game], Agent], key: jax.Array) -> suites.SuiteResult:
+    """Asks an agent about Berlekamp's 13 problems, on boards of 3x3, 3x5 and 5x5 boxes.
+
+    Args:
+      make_agent: the agent for a board.
+      key: for agents that draw.
+    """
+    return suites.run(make_agent, suites.read_suite("berlekamp"), key)
+
+
+def confusion(make_agent: Callable[[Game], Agent], key: jax.Array) -> bool:
+    """Whether an agent takes the chain that a weak opponent has opened too early, on the thesis's board.
+
+    A network that has only seen good play can be confused by such a gift. Taking it wins by seven boxes, and every
+    other line loses by at least five.
+    """
+    return suites.run(make_agent, suites.read_suite("confusion"), key).all.correct == 1
+
+
+def over_board_sizes(
+    make_agent: Callable[[Game], Agent],
+    make_opponent: Callable[[Game], Agent],
+    sizes: Sequence[int] = PETERS_BOARDS,
+    *,
+    pairs: int,
+    key: jax.Array,
+    random_plies: int = 2,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> dict[int, MatchResult]:
+    """Matches on square boards of several sizes: does what was learned on a small board hold on a large one?
+
+    Args:
+      make_agent: the agent for a board; a network needs convolutional heads to play on all.
+      make_opponent: its opponent.
+      sizes: rows and columns of boxes.
+      pairs: of games a board, each opening with both colours.
+      key: for the openings and for agents that draw.
+      random_plies: moves of an opening, drawn at random.
+      progress: called now and then.
+    """
+    results = {}
+    for size, size_key in zip(sizes, jax.random.split(key, len(sizes))):
+        game = DotsAndBoxes(size, size)
+        agent, opponent = make_agent(game), make_opponent(game)
+        match = make_match(game, agent, opponent, pairs=pairs, random_plies=random_plies)
+        what = f"playing on {size}x{size}"
+        results[size] = match(
+            None, None, size_key, progress=lambda done, games, what=what: progress(what, done, games)
+        )
+    return results
+
+
+def as_row(result: MatchResult) -> dict[str, Any]:
+    """A match as Peters counts it, for JSON: draws are not wins."""
+    share, low, high = result.total.rate(result.total.wins)
+    return {"wins": share, "interval": [low, high], "draws": result.total.draws, "games": result.games}
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _double_deals(game: DotsAndBoxes, records: jax.Array) -> jax.Array:
+    """[games, 2] int32."""
+
+    def one_game(record):
+        def ply(carry, line):
+            x, counts = carry
+            after = game.step(x, jnp.maximum(line, 0))
+            deal = (line >= 0) & is_double_deal(game, x, after)
+            counts = counts + deal * (jnp.arange(2) == x.current_player)
+            x = jax.tree.map(lambda new, old: jnp.where(line >= 0, new, old), after, x)
+            return (x, counts), None
+
+        start = (game.init(jax.random.key(0)), jnp.zeros(2, jnp.int32))
+        return jax.lax.scan(ply, start, record)[0][1]
+
+    return jax.lax.map(one_game, records, batch_size=256)

@@ -1,0 +1,208 @@
+"""Openings databases (Daliri 2022): all legal or all winning openings of one, two and three moves, in SQLite.
+
+The thesis draws a row for every training game and plays its moves before the agents take over. Its table is
+
+    positions(id INTEGER PRIMARY KEY, move TEXT NOT NULL, player INTEGER NOT NULL,
+              first_move INTEGER REFERENCES positions, second_move INTEGER REFERENCES positions)
+
+with one row a position. `move` is the last move. `player` is who is to move after it. `first_move` is the row of the
+position after the first move, `second_move` that after the second one, both empty in a row of one move, the second
+in a row of two. (The thesis leaves open which of the two is which.)
+
+Rows count sequences of moves, not positions: on 6x6, 42,840 of three moves lead to 21,420 positions.
+
+A winning opening is one whose last move wins for who makes it, whatever came before. For after a winning first move
+no reply wins, so that winning moves alone would make no opening longer than one. The thesis prints 9, 58 and 474
+winning openings for 6x6, because its solver lists only some winning moves; in truth there are 24 and 72 of one and two.
+A winning opening needs rows for the positions before it, which are not openings themselves: a second table,
+openings(position INTEGER PRIMARY KEY REFERENCES positions), then lists those that are. Without it, all are.
+"""
+
+import contextlib
+import os
+import pathlib
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from azjax.envs.core import Game, GameError
+from azjax.evaluation import position_sets
+from azjax.selfplay import Openings
+from azjax.solvers.core import Solver
+
+LONGEST = 3
+_POSITIONS = """CREATE TABLE positions (
+    id INTEGER PRIMARY KEY,
+    move TEXT NOT NULL,
+    player INTEGER NOT NULL,
+    first_move INTEGER REFERENCES positions,
+    second_move INTEGER REFERENCES positions
+)"""
+_OPENINGS = "CREATE TABLE openings (position INTEGER PRIMARY KEY REFERENCES positions)"
+
+Moves = tuple[int, ...]
+
+
+def legal_openings(game: Game, lengths: Iterable[int] = (1, 2, 3)) -> list[Moves]:
+    """All sequences of legal moves of these lengths, shorter ones first."""
+    lengths = _checked(lengths)
+    openings, layer = [], [()]
+    states = position_sets.start_of(game)
+    for length in range(1, max(lengths) + 1):
+        after = position_sets.successors(game, states)
+        layer = [(*layer[parent], action) for parent, action in zip(after.parent, after.action.tolist())]
+        states = after.states
+        openings += layer if length in lengths else []
+    return openings
+
+
+def winning_openings(
+    game: Game,
+    solver: Solver,
+    lengths: Iterable[int] = (1, 2, 3),
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Moves]:
+    """All sequences of legal moves whose last one wins.
+
+    Args:
+      game: the rules.
+      solver: of this game.
+      lengths: of the sequences.
+      progress: called with the positions solved and the positions in all.
+    """
+    lengths = _checked(lengths)
+    before = [()] if 1 in lengths else []
+    before += (
+        legal_openings(game, [length - 1 for length in lengths if length > 1]) if max(lengths) > 1 else []
+    )
+    states = after_moves(game, before)
+    first = position_sets.first_of_each(states)
+    winning = {}
+    for done in range(0, len(first), 16):
+        progress(done, len(first))
+        part = position_sets.rows(states, first[done : done + 16])
+        solution = solver.solve(part)
+        if not solution.proven.all():
+            raise ValueError("the solver gave up a position; allow it more time, or make shorter openings")
+        wins = solution.optimal & (solution.value > 0)[:, None]
+        winning |= zip(position_sets.keys_of(part).tolist(), wins)
+    return [
+        (*moves, int(action))
+        for moves, key in zip(before, position_sets.keys_of(states).tolist())
+        for action in np.flatnonzero(winning[key])
+    ]
+
+
+def after_moves(game: Game, sequences: Sequence[Moves]) -> position_sets.GameState:
+    """The positions [sequences, ...] after sequences of moves."""
+    states = position_sets.start_of(game)
+    states = jax.tree.map(lambda leaf: np.repeat(leaf, len(sequences), axis=0), states)
+    for ply in range(max(map(len, sequences), default=0)):
+        going = np.array([len(moves) > ply for moves in sequences])
+        action = np.array([moves[ply] if len(moves) > ply else 0 for moves in sequences], np.int32)
+        after = position_sets.step(game, states, action)
+        states = jax.tree.map(
+            lambda new, old, going=going: np.where(going.reshape(-1, *(1,) * (new.ndim - 1)), new, old),
+            after,
+            states,
+        )
+    return states
+
+
+def write(path: str | os.PathLike, game: Game, openings: Sequence[Moves]) -> None:
+    """Writes a database, whole or not at all; an existing file is replaced."""
+    if not openings or not all(1 <= len(moves) <= LONGEST for moves in openings):
+        raise GameError(f"a database holds openings of 1 to {LONGEST} moves, and at least one")
+    sequences = sorted(
+        {moves[:end] for moves in openings for end in range(1, len(moves) + 1)}, key=_by_length
+    )
+    identity = {moves: number for number, moves in enumerate(sequences, start=1)}
+    players = np.asarray(after_moves(game, sequences).current_player).tolist()
+    rows = [
+        (
+            identity[moves],
+            game.action_to_text(moves[-1]),
+            player,
+            identity[moves[:1]] if len(moves) > 1 else None,
+            identity[moves[:2]] if len(moves) > 2 else None,
+        )
+        for moves, player in zip(sequences, players)
+    ]
+    path = pathlib.Path(path)
+    partial = path.with_name(path.name + ".part")
+    partial.unlink(missing_ok=True)
+    with contextlib.closing(sqlite3.connect(partial)) as database, database:
+        database.execute(_POSITIONS)
+        database.executemany("INSERT INTO positions VALUES (?, ?, ?, ?, ?)", rows)
+        if len(rows) != len(set(openings)):
+            database.execute(_OPENINGS)
+            chosen = sorted(identity[moves] for moves in set(openings))
+            database.executemany("INSERT INTO openings VALUES (?)", [(number,) for number in chosen])
+    os.replace(partial, path)
+
+
+def read(path: str | os.PathLike, game: Game) -> list[Moves]:
+    """The openings of a database, in the order of their rows; raises GameError if they do not fit the game."""
+    if not pathlib.Path(path).exists():
+        raise GameError(f"there is no openings database at {os.fspath(path)}")
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{os.fspath(path)}?mode=ro", uri=True)) as database:
+            query = "SELECT id, move, player, first_move, second_move FROM positions ORDER BY id"
+            rows = {row[0]: row[1:] for row in database.execute(query)}
+            query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+            has_list = ("openings",) in database.execute(query).fetchall()
+            query = "SELECT position FROM openings ORDER BY position"
+            chosen = [row[0] for row in database.execute(query)] if has_list else list(rows)
+    except sqlite3.Error as error:
+        raise GameError(f"{os.fspath(path)} is no openings database: {error}") from error
+    if not chosen:
+        raise GameError(f"{os.fspath(path)} holds no opening")
+    try:
+        openings = [_moves_of(game, rows, number) for number in chosen]
+    except KeyError as error:
+        raise GameError(f"{os.fspath(path)} refers to row {error}, which is not there") from error
+    _check_moves(path, game, openings, [rows[number][1] for number in chosen])
+    return openings
+
+
+def to_openings(game: Game, openings: Sequence[Moves]) -> Openings:
+    """The same as positions to start self-play from, each as likely as any other; finished games are left out."""
+    states = after_moves(game, openings)
+    going = ~position_sets.is_over(game, states)
+    if not going.any():
+        raise GameError("all these openings end the game; give shorter ones")
+    plies = jnp.array([len(moves) for moves in openings], jnp.int32)[going]
+    return Openings(jax.tree.map(jnp.asarray, position_sets.rows(states, going)), plies)
+
+
+def _checked(lengths: Iterable[int]) -> list[int]:
+    lengths = sorted(set(lengths))
+    if not lengths or lengths[0] < 1 or lengths[-1] > LONGEST:
+        raise GameError(f"openings have 1 to {LONGEST} moves, got {lengths}")
+    return lengths
+
+
+def _by_length(moves: Moves) -> tuple:
+    return len(moves), moves
+
+
+def _moves_of(game: Game, rows: dict[int, tuple], number: int) -> Moves:
+    _, _, first, second = rows[number]
+    path = [parent for parent in (first, second) if parent is not None]
+    return tuple(game.text_to_action(rows[row][0]) for row in (*path, number))
+
+
+def _check_moves(path: str | os.PathLike, game: Game, openings: Sequence[Moves], players: list[int]) -> None:
+    for end in range(1, LONGEST + 1):
+        so_far = sorted({moves[:end] for moves in openings if len(moves) >= end})
+        if so_far:
+            legal = position_sets.legal_moves(game, after_moves(game, [moves[:-1] for moves in so_far]))
+            for moves, mask in zip(so_far, legal):
+                if not mask[moves[-1]]:
+                    names = " ".join(game.action_to_text(action) for action in moves)
+                    raise GameError(f"{os.fspath(path)}: the last move of {names} is not legal")
+    if np.asarray(after_moves(game, openings).current_player).tolist() != players:
+        raise GameError(f"{os.fspath(path)} disagrees with the rules about who is to move after an opening")

@@ -1,0 +1,219 @@
+"""The loop around a learner: sessions side by side, judged at every point, saved, and resumed to the same bits.
+
+A point is `every` steps of the learner and an evaluation as in Kromann and Bennetsen 2019: games against a random
+player, and games against the agent of the point before. Both rates are noted for the point alone and over all games
+so far. All of it is one compiled function from a `SessionState` to the next.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from azjax import checkpoint
+from azjax.agents.plain import random_act
+from azjax.layers import Params
+from azjax.learners.core import Learner, LearnerConfig
+from azjax.learners.es import ESConfig, make_es
+from azjax.learners.games import match, play
+from azjax.learners.td import TDConfig, make_td
+from azjax.run import Interruption
+
+OPPONENTS = ("random", "previous")
+
+
+class SessionState(NamedTuple):
+    """All there is of a run; every part but the last has one row a session."""
+
+    learned: Any  # the learner's states
+    previous: Params  # the agents of the last point
+    best: Params  # the agents of the best point against random
+    best_score: jax.Array  # [sessions] what they scored there
+    points: jax.Array  # [sessions, 2] of all games so far against random and previous: 1 a win, 1/2 a draw
+    key: jax.Array  # [sessions]
+    iteration: jax.Array  # [] int32, points so far
+
+
+class Measured(NamedTuple):
+    """What a point reports, one row a session."""
+
+    scores: jax.Array  # [sessions, 2] of this point's games against random and previous
+    totals: jax.Array  # [sessions, 2] of all games so far
+    report: dict[str, jax.Array]  # [sessions] each, the learner's own numbers, averaged over the steps
+    example: jax.Array  # [sessions, max_plies] int32, a game of the agent against itself
+
+
+class Sessions(NamedTuple):
+    """A run as functions."""
+
+    learner: Learner
+    init: Callable[[jax.Array], SessionState]  # from a key
+    iteration: Callable[[SessionState], tuple[SessionState, Measured]]
+
+
+def make_learner(config: LearnerConfig) -> Learner:
+    """The learner that a configuration is for."""
+    return {TDConfig: make_td, ESConfig: make_es}[type(config)](config)
+
+
+def make_sessions(config: LearnerConfig) -> Sessions:
+    """Makes the functions of a run; nothing is compiled or allocated yet."""
+    learner, game = make_learner(config), config.game
+
+    def start(key: jax.Array):
+        init_key, key = jax.random.split(key)
+        learned = learner.init(init_key)
+        return learned, learner.params(learned), key
+
+    def init(key: jax.Array) -> SessionState:
+        learned, params, keys = jax.vmap(start)(jax.random.split(key, config.sessions))
+        return SessionState(
+            learned=learned,
+            previous=params,
+            best=params,
+            best_score=jnp.full(config.sessions, -1.0),
+            points=jnp.zeros((config.sessions, 2)),
+            key=keys,
+            iteration=jnp.int32(0),
+        )
+
+    def point(learned: Any, previous: Params, key: jax.Array):
+        key, step_key, *match_keys, example_key = jax.random.split(key, 5)
+        learned, reports = jax.lax.scan(
+            lambda learned, key: learner.step(learned, previous, key),
+            learned,
+            jax.random.split(step_key, config.every),
+        )
+        params = learner.params(learned)
+        opponents = (random_act(game), None), (learner.act, previous)
+        results = [
+            match(game, learner.act, opponent, params, its_params, match_key, config.evaluation_games)
+            for (opponent, its_params), match_key in zip(opponents, match_keys)
+        ]
+        _, example = play(game, lambda key, states: learner.act(params, key, states), example_key, 1)
+        report = jax.tree.map(jnp.mean, reports)
+        return (
+            learned,
+            params,
+            key,
+            jnp.stack([jnp.sum(result) for result in results]),
+            report,
+            example.actions[:, 0],
+        )
+
+    def iteration(state: SessionState) -> tuple[SessionState, Measured]:
+        learned, params, keys, points, report, example = jax.vmap(point)(
+            state.learned, state.previous, state.key
+        )
+        scores = points / config.evaluation_games
+        better = scores[:, 0] > state.best_score
+        state = SessionState(
+            learned=learned,
+            previous=params,
+            best=jax.vmap(lambda new, a, b: jax.tree.map(lambda x, y: jnp.where(new, x, y), a, b))(
+                better, params, state.best
+            ),
+            best_score=jnp.maximum(state.best_score, scores[:, 0]),
+            points=state.points + points,
+            key=keys,
+            iteration=state.iteration + 1,
+        )
+        totals = state.points / (config.evaluation_games * state.iteration)
+        return state, Measured(scores, totals, report, example)
+
+    return Sessions(learner, init, jax.jit(iteration))
+
+
+def train(
+    config: LearnerConfig,
+    out: str | os.PathLike,
+    *,
+    resume: bool = False,
+    watch: Callable[[dict[str, Any]], None] = lambda row: None,
+    say: Callable[[str], None] = print,
+) -> checkpoint.Run:
+    """Learns until `config.iterations` points are made, or until interrupted; either way everything is saved.
+
+    Besides what `azjax.checkpoint` keeps there are agent.npz, of the session that has won most against random, and
+    best.npz, of the best point of any session.
+
+    Args:
+      config: a TDConfig or an ESConfig.
+      out: the run's folder.
+      resume: continue what is there.
+      watch: called with the row of every point.
+      say: receives lines for people.
+    """
+    run = checkpoint.open_run(out, config) if resume else checkpoint.create_run(out, config)
+    sessions = make_sessions(run.config)
+    state = sessions.init(jax.random.key(run.config.seed))
+    if resume:
+        # A run killed before its first checkpoint has metrics, but begins anew.
+        state = run.restore(state) if run.iterations else state
+        run.forget_metrics_after(int(state.iteration))
+        say(f"continuing {out} after point {int(state.iteration)}")
+    started = time.perf_counter()
+    with Interruption() as interruption:
+        while int(state.iteration) < run.config.iterations and not interruption.requested:
+            before = time.perf_counter()
+            state, measured = sessions.iteration(state)
+            row = point_row(run.config, sessions.learner, int(state.iteration), jax.device_get(measured))
+            done = row["iteration"] >= run.config.iterations
+            saves = row["iteration"] % run.config.save_every == 0 or done
+            if not saves:
+                del row["example"]
+            row["seconds"] = time.perf_counter() - started
+            row["games_per_second"] = row["games_a_point"] / (time.perf_counter() - before)
+            run.append_metrics(row)
+            watch(row)
+            if saves:
+                _save(run, state)
+        if interruption.requested:
+            _save(run, state)
+            say(f"interrupted and saved; continue with --out {out} --resume")
+    return run
+
+
+def point_row(config: LearnerConfig, learner: Learner, iteration: int, measured: Measured) -> dict[str, Any]:
+    """One line of metrics.jsonl: lists have one number a session."""
+    games = config.every * learner.games_a_step
+    row = {
+        "iteration": iteration,
+        "steps": iteration * config.every,
+        "games": iteration * games,  # in training, of each session
+        "games_a_point": config.sessions * games,
+    }
+    for column, opponent in enumerate(OPPONENTS):
+        row[opponent] = measured.scores[:, column].tolist()
+        row[f"{opponent}_total"] = measured.totals[:, column].tolist()
+    row |= {name: np.asarray(numbers).tolist() for name, numbers in measured.report.items()}
+    row["example"] = game_text(config.game, measured.example[0])
+    return row
+
+
+def game_text(game: Any, actions: np.ndarray) -> list[str]:
+    """The moves of a game from its start, as far as it went."""
+    x, moves, step = game.init(jax.random.key(0)), [], jax.jit(game.step)
+    for action in actions:
+        if bool(game.is_terminal(x)):
+            break
+        moves.append(game.action_to_text(int(action)))
+        x = step(x, int(action))
+    return moves
+
+
+def _save(run: checkpoint.Run, state: SessionState) -> None:
+    run.save(state)
+    _export(run, "agent", state.previous, state.points[:, 0])
+    _export(run, "best", state.best, state.best_score)
+
+
+def _export(run: checkpoint.Run, name: str, params: Params, scores: jax.Array) -> None:
+    """Writes the agent of the session with the highest score."""
+    session = int(jnp.argmax(scores))
+    strongest = jax.device_get(jax.tree.map(lambda leaf: leaf[session], params))
+    checkpoint.export_agent(run.path / f"{name}.npz", run.config, strongest)
