@@ -9,6 +9,7 @@ import optax
 from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex, PgxGame, make
 from azjax.networks import NetworkConfig
 
+OPENINGS = ("none", "A1", "A2", "A3", "A123")
 AnyGame = Hex | ChineseCheckers | DotsAndBoxes | PgxGame
 
 
@@ -75,8 +76,8 @@ class SelfplayConfig:
     temperature_drop: int = 8  # how many moves those are; then the best move is played
     flattened_opening: bool = False  # sample the first moves from softmax(1.5 * visits) as Jacobsen 2019
     random_opening_share: float = 0.0  # of games whose first move is drawn uniformly
-    openings: Literal["none", "A1", "A2", "A3", "A123"] = (
-        "none"  # forced, as Daliri 2022: all legal 1 to 3 moves
+    openings: str = (
+        "none"  # forced: A1, A2, A3, A123 (all legal 1 to 3 moves, Daliri 2022), or a position file
     )
     value_target: Literal["outcome", "root", "mixture", "td_lambda"] = "outcome"
     value_share: float = 0.5  # mixture: of the search's value; td_lambda: lambda
@@ -84,6 +85,12 @@ class SelfplayConfig:
     def __post_init__(self):
         check(self.lanes >= 1, "selfplay.lanes", "at least 1", self.lanes)
         check(self.plies >= 1, "selfplay.plies", "at least 1", self.plies)
+        check(
+            self.openings in OPENINGS or self.openings.endswith(".jsonl"),
+            "selfplay.openings",
+            f"one of {', '.join(OPENINGS)}, or a position file, NAME.jsonl",
+            self.openings,
+        )
         check(self.temperature >= 0, "selfplay.temperature", "at least 0", self.temperature)
         check(
             0 <= self.random_opening_share <= 1,
@@ -220,6 +227,13 @@ class TrainConfig:
             f"at least replay.groups times the longest game ({groups * longest})",
             self.replay.capacity,
         )
+        for head, answer in (("ownership", "ownership"), ("margin", "final_margin")):
+            check(
+                not getattr(self.network, head) or hasattr(self.game, answer),
+                f"network.{head}",
+                f"False for {self.game.name}, which knows nothing to teach it",
+                getattr(self.network, head),
+            )
         if self.search.evaluate_terminals_with_network:
             check(
                 self.selfplay.value_target == "outcome",

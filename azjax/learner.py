@@ -138,8 +138,9 @@ def _auxiliary_losses(game, outputs: Outputs, batch: Position, tables: jax.Array
     if outputs.ownership is not None:
         cells = jax.vmap(game.ownership)(batch.final, mover)  # [batch, height, width], as the mover sees it
         size, planes = cells.shape[0], tables.shape[1] // cells[0].size
-        # Turned like the observation: the board part of the table, read off its first plane.
-        cell_tables = tables.reshape(size, -1, planes)[..., 0] // planes
+        # Turned like the observation: the board part of the table, read off its last plane (in Dots and Boxes
+        # that of the boxes, while lines change planes).
+        cell_tables = tables.reshape(size, -1, planes)[..., -1] // planes
         turned = jnp.take_along_axis(cells.reshape(size, -1), cell_tables, axis=1)
         ownership = jnp.mean((outputs.ownership.reshape(size, -1) - turned) ** 2)
     if outputs.margin is not None:

@@ -1,7 +1,8 @@
 """Forced openings: where self-play games start (Daliri 2022).
 
 A1, A2 and A3 are all sequences of one, two or three legal moves, A123 all of them together; each game draws
-one uniformly. Only positions that have been searched are learned from: forced moves leave no training data.
+one uniformly. A position file gives any other set, such as winning openings only. Only positions that have been
+searched are learned from: forced moves leave no training data.
 """
 
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from azjax.envs.core import Game, GameError
+from azjax.positions import read_positions, stack
 from azjax.selfplay import Openings, standard_opening
 
 LENGTHS = {"none": (0,), "A1": (1,), "A2": (2,), "A3": (3,), "A123": (1, 2, 3)}
@@ -20,9 +22,11 @@ def make_openings(game: Game, kind: str = "none", random_share: float = 0.0) -> 
 
     Args:
       game: the rules.
-      kind: "none", "A1", "A2", "A3" or "A123".
+      kind: "none", "A1", "A2", "A3", "A123", or the path of a position file.
       random_share: of the games that start with one random move although `kind` is "none".
     """
+    if kind.endswith(".jsonl"):
+        return openings_of_file(game, kind)
     if kind not in LENGTHS:
         raise GameError(f"openings must be one of {', '.join(LENGTHS)}, got {kind!r}")
     if kind == "none":
@@ -36,6 +40,22 @@ def make_openings(game: Game, kind: str = "none", random_share: float = 0.0) -> 
         return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), start, first_moves)
     parts = [opening_positions(game, length) for length in LENGTHS[kind]]
     return jax.tree.map(lambda *columns: jnp.concatenate(columns), *parts)
+
+
+def openings_of_file(game: Game, path: str) -> Openings:
+    """The positions of a file; see `azjax.positions`. All must be of this game, and unfinished."""
+    lines = read_positions(path, game)
+    if not lines:
+        raise GameError(f"{path} holds no positions to open games with")
+    for number, line in enumerate(lines, start=1):
+        if line.game != game:
+            raise GameError(f"position {number} of {path} is of {line.game}, but the run is of {game}")
+        if bool(game.is_terminal(line.state)):
+            raise GameError(
+                f"position {number} of {path} is the end of a game; nothing can be played from it"
+            )
+    plies = [len(line.fields.get("moves", ())) for line in lines]
+    return Openings(stack(line.state for line in lines), jnp.asarray(plies, jnp.int32))
 
 
 def opening_positions(game: Game, length: int) -> Openings:

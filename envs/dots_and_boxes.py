@@ -200,6 +200,19 @@ class DotsAndBoxes:
         """[2] float32: the result for each player once the game is over."""
         return jnp.where(self.is_terminal(x), self._result(self.margin(x, 0)), 0.0)
 
+    def ownership(self, x: DotsAndBoxesState, player: jax.Array) -> jax.Array:
+        """[height, width] float32 as in the observation: 1 the boxes of `player`, -1 the other's, 0 elsewhere."""
+        own, other = self._boxes_of(x, player)
+        boxes = own.astype(jnp.float32) - other
+        if self.observation != "compact":
+            return self._spread(boxes, 2, 2)
+        height, width, _ = self.observation_shape
+        return jnp.pad(boxes, ((0, height - self.rows), (0, width - self.columns)))
+
+    def final_margin(self, x: DotsAndBoxesState, player: jax.Array) -> jax.Array:
+        """[] float32 from -1 to 1: the margin of `player` as a share of all boxes."""
+        return self.margin(x, player) / self.num_boxes
+
     def random_playout(self, x: DotsAndBoxesState, key: jax.Array) -> jax.Array:
         """[batch, 2] rewards of uniformly random play to the end, for positions `x` [batch, ...].
 

@@ -166,6 +166,11 @@ class Hex:
         lost = jnp.arange(2) == x.current_player
         return jnp.where(x.over, jnp.where(lost, jnp.float32(-1), jnp.float32(1)), jnp.float32(0))
 
+    def ownership(self, x: HexState, player: jax.Array) -> jax.Array:
+        """[size, size] float32 of a finished game, as `player` sees it: 1 own stones, -1 the other's, 0 empty."""
+        stones = self.observe(x, player)
+        return stones[..., 0].astype(jnp.float32) - stones[..., 1]
+
     def random_playout(self, x: HexState, key: jax.Array) -> jax.Array:
         """[batch, 2] rewards of uniformly random play to the end, for positions `x` [batch, ...].
 

@@ -10,7 +10,7 @@ import pytest
 
 from azjax import learner
 from azjax.config import ConfigError, OptimiserConfig, ReplayConfig, SearchConfig, SelfplayConfig, TrainConfig
-from azjax.envs import Hex
+from azjax.envs import DotsAndBoxes, Hex
 from azjax.networks import Network, NetworkConfig, Outputs, Params, make_network
 from azjax.replay import Position
 
@@ -190,3 +190,76 @@ def test_the_number_of_updates_follows_the_reuse():
     assert config.updates == 4 * 64 * 8 // 256
     doubled = dataclasses.replace(config, replay=ReplayConfig(reuse=8.0))
     assert doubled.updates == 2 * config.updates
+
+
+def finished(game, key):
+    """A random game's end, and the position three plies before it."""
+    states = [game.init(key)]
+    step, legal = jax.jit(game.step), jax.jit(game.legal_action_mask)
+    while not bool(game.is_terminal(states[-1])):
+        key, now = jax.random.split(key)
+        move = jax.random.choice(now, game.num_actions, p=legal(states[-1]) / legal(states[-1]).sum())
+        states.append(step(states[-1], move))
+    return states[-4], states[-1]
+
+
+@pytest.mark.parametrize(
+    "game", [Hex(size=3), DotsAndBoxes(2, 2), DotsAndBoxes(2, 2, observation="image")], ids=str
+)
+def test_heads_that_see_the_end_have_no_loss_under_any_symmetry(game):
+    before, end = finished(game, jax.random.key(3))
+    mover = before.current_player
+    position = Position(
+        before, jnp.zeros(game.num_actions).at[0].set(1.0), *map(jnp.float32, (1.0, 0.0, 0.0)), end
+    )
+    batch = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], position)
+    observed, known = game.observe(before, mover), game.ownership(end, mover)
+    seen = set()
+
+    def train(params, observation, mask=None):
+        # Which way the board is turned shows in the observation; the ownership must have been turned alike.
+        turned = [
+            known.ravel()[np.asarray(table).reshape(known.size, -1)[:, -1] // observed.shape[-1]]
+            for table in game.symmetries.observation
+        ]
+        same = [
+            jnp.all(observed.ravel()[table] == observation[0].ravel())
+            for table in game.symmetries.observation
+        ]
+        view = jnp.argmax(jnp.stack(same))
+        seen.add(int(view))
+        margin = jnp.asarray(game.final_margin(end, mover)) if hasattr(game, "final_margin") else None
+        return Outputs(
+            jnp.zeros((1, game.num_actions)),
+            jnp.zeros(1),
+            None,
+            jnp.stack(turned)[view].reshape(1, *known.shape),
+            None if margin is None else margin[None],
+        ), {}
+
+    loss = learner.make_loss(game, Network(init=None, apply=None, train=train), OptimiserConfig(), None)
+    for seed in range(12):
+        losses, _ = loss(Params({}, {}), jax.random.split(jax.random.key(seed), 1), batch)
+        assert losses.ownership == 0
+        assert losses.margin == 0
+    assert len(seen) > 1
+
+
+def test_ownership_is_seen_by_the_player_asked():
+    game = DotsAndBoxes(1, 2)
+    _, end = finished(game, jax.random.key(0))
+    scores = game.scores(end)
+    assert game.ownership(end, 0).sum() == scores[0] - scores[1]
+    np.testing.assert_array_equal(game.ownership(end, 1), -game.ownership(end, 0))
+    assert game.final_margin(end, 0) == (scores[0] - scores[1]) / 2
+    x = Hex(size=2).from_notation("bw/b1 w")  # Black has joined top and bottom
+    np.testing.assert_array_equal(Hex(size=2).ownership(x, 0), [[1, -1], [1, 0]])
+    np.testing.assert_array_equal(
+        Hex(size=2).ownership(x, 1), [[-1, -1], [1, 0]]
+    )  # transposed, colours swapped
+
+
+def test_a_head_that_the_game_cannot_teach_is_refused():
+    network = NetworkConfig(blocks=1, channels=8, margin=True)
+    with pytest.raises(ConfigError, match=r"network.margin must be False for hex"):
+        TrainConfig(game=Hex(size=3), network=network)

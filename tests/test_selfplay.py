@@ -126,6 +126,24 @@ def test_no_lane_is_idle():
         assert not jax.vmap(game.is_terminal)(lanes.state).any()
 
 
+def test_a_position_file_can_open_the_games(tmp_path):
+    game = Hex(size=3)
+    path = tmp_path / "openings.jsonl"
+    path.write_text('{"game": "hex", "size": 3, "moves": ["b2"]}\n{"moves": ["a1", "c3"]}\n')
+    openings = make_openings(game, str(path))
+    assert openings.plies.tolist() == [1, 2]
+    assert [game.to_notation(jax.tree.map(lambda s, i=i: s[i], openings.states)) for i in range(2)] == [
+        "3/1b1/3 w",
+        "b2/3/2w b",
+    ]
+    path.write_text('{"game": "hex", "size": 4, "moves": []}\n')
+    with pytest.raises(GameError, match=r"position 1 of .* is of Hex"):
+        make_openings(game, str(path))
+    path.write_text('{"position": "bw1/bw1/b2 w"}\n')
+    with pytest.raises(GameError, match="is the end of a game"):
+        make_openings(game, str(path))
+
+
 def test_forced_openings_begin_every_game_and_leave_no_training_data():
     game = Hex(size=3)
     openings, play = player(game, "A2")
