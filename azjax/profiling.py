@@ -1,5 +1,6 @@
 """Where an iteration's time goes: network, trees, rules, learning; its memory and its compile time."""
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 from azjax import learner, replay, run, training
 from azjax.config import TrainConfig
 from azjax.envs.core import random_action
-from azjax.networks import make_network
+from azjax.networks import Network, Params, make_network
 
 
 def profile(config: TrainConfig, rounds: int = 3) -> dict[str, Any]:
@@ -39,9 +40,9 @@ def profile(config: TrainConfig, rounds: int = 3) -> dict[str, Any]:
 
     simulations = config.search.simulations
     calls = config.selfplay.plies * (simulations + 1)
-    network = _time(_network_calls(config, calls), rounds)
+    network = _time(network_calls(config, calls), rounds)
     rules = _time(_rules_calls(config, calls), rounds)
-    learning = _time(_updates(config, trainer, state), rounds)
+    learning = _time(update_calls(config, state), rounds)
     trees = max(0.0, whole - network - rules - learning)
     parts = {"network": network, "rules": rules, "trees and bookkeeping": trees, "learning": learning}
     return {
@@ -63,21 +64,24 @@ def _time(function: Callable[[], Any], rounds: int) -> float:
     return (time.perf_counter() - start) / rounds
 
 
-def _network_calls(config: TrainConfig, calls: int) -> Callable[[], Any]:
+def network_calls(config: TrainConfig, calls: int) -> Callable[[], Any]:
+    """A function that runs the network `calls` times on all lanes, one call after the other."""
     network = make_network(config.network, config.game)
     params = jax.jit(network.init)(jax.random.key(0))
     observation = jnp.zeros((config.selfplay.lanes, *config.game.observation_shape))
-
-    @jax.jit
-    def evaluate(params, observation):
-        def again(observation, _):
-            _, value = network.apply(params, observation)
-            # XLA must not see that nothing changes, or it would call the network once.
-            return observation + 0 * value.reshape(-1, *(1,) * (observation.ndim - 1)), None
-
-        return jax.lax.scan(again, observation, None, calls)[0]
-
+    evaluate = jax.jit(functools.partial(repeated_evaluation, network, calls=calls))
     return lambda: evaluate(params, observation)
+
+
+def repeated_evaluation(network: Network, params: Params, observation: jax.Array, calls: int) -> Any:
+    """The network `calls` times on the same observations, in a loop that XLA cannot shorten."""
+
+    def again(observation, _):
+        logits, value = network.apply(params, observation)
+        # What XLA cannot see is that nothing changes: 0 * value might be NaN. The logits count too.
+        return observation + 0 * value.reshape(-1, *(1,) * (observation.ndim - 1)), logits
+
+    return jax.lax.scan(again, observation, None, calls)
 
 
 def _rules_calls(config: TrainConfig, calls: int) -> Callable[[], Any]:
@@ -96,7 +100,8 @@ def _rules_calls(config: TrainConfig, calls: int) -> Callable[[], Any]:
     return lambda: play(states)
 
 
-def _updates(config: TrainConfig, trainer: training.Trainer, state: training.TrainState) -> Callable[[], Any]:
+def update_calls(config: TrainConfig, state: training.TrainState) -> Callable[[], Any]:
+    """A function that makes the updates of one iteration, on one device."""
     network = make_network(config.network, config.game)
     loss = learner.make_loss(config.game, network, config.optimiser, None)
     optimiser = learner.make_optimiser(config.optimiser)

@@ -212,17 +212,6 @@ def test_the_command_line_names_what_is_wrong(tmp_path, capsys):
     assert "holds no run" in capsys.readouterr().err
 
 
-def test_training_from_the_command_line_ends_with_a_report(tmp_path, capsys):
-    folder = tmp_path / "hex3"
-    arguments = ["--iterations", "3", "--evaluation.pairs", "2", "--evaluation.uct-simulations", "4"]
-    assert cli.main(["train", "hex3", "--out", str(folder), "--json", *arguments]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
-    assert [row["iteration"] for row in rows] == [1, 2, 3]
-    assert set(rows[-1]["evaluation"]) == {"random", "uct:4"}
-    page = (folder / "report.html").read_text(encoding="utf-8")
-    assert page.count("<svg") >= 2 and "data:image/png" in page
-
-
 def test_metrics_on_disk_are_plain_numbers(untouched):
     row = checkpoint.open_run(untouched).read_metrics()[-1]
     assert row["iteration"] == 12 and row["games"] > 0

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 SCRIPTS = sorted(path.relative_to(ROOT) for path in (ROOT / "experiments").rglob("*.py"))
+NOTEBOOKS = sorted(path.relative_to(ROOT) for path in (ROOT / "notebooks").glob("*.ipynb"))
 
 PLAY_EACH_GAME = """
 import jax, azjax
@@ -29,6 +30,17 @@ print(azjax.__file__)
 @pytest.mark.parametrize("script", SCRIPTS, ids=str)
 def test_every_script_imports(script):
     importlib.import_module(".".join(script.with_suffix("").parts))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=str)
+def test_every_notebook_runs(notebook):
+    # In a process of its own: Jupyter warns of things that are not ours.
+    program = "import sys, nbformat, nbclient; nbclient.NotebookClient(nbformat.read(sys.argv[1], 4), timeout=600).execute()"
+    ran = subprocess.run(
+        [sys.executable, "-c", program, str(ROOT / notebook)], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.mark.slow

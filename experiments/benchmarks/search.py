@@ -23,6 +23,7 @@ from azjax import search as searches
 from azjax.envs import DotsAndBoxes, Game, Hex
 from azjax.envs.core import random_action
 from azjax.networks import NetworkConfig, make_evaluator, make_network
+from azjax.profiling import repeated_evaluation
 from experiments.benchmarks.timing import compile_seconds, cpu_seconds, report, use_one_core
 
 
@@ -98,21 +99,6 @@ def mctx_search(game: Game, evaluate: Callable, policy: Callable, simulations: i
     return search
 
 
-def network_alone(network, game: Game, states: object, simulations: int) -> Callable:
-    """The network `simulations` + 1 times on the same batch, one after the other."""
-
-    def run(params):
-        def again(observation, _):
-            logits, value = network.apply(params, observation)
-            # What XLA cannot see is that nothing changes: 0 * value might be NaN. The logits count too.
-            return observation + 0 * value.reshape(-1, *(1,) * (observation.ndim - 1)), logits
-
-        observation = jax.vmap(game.observe)(states).astype(jnp.float32)
-        return jax.lax.scan(again, observation, None, simulations + 1)
-
-    return run
-
-
 def contenders(game: Game, evaluate: Callable, simulations: int) -> dict[str, Callable]:
     """(params, key, states) -> ..., ours and mctx's, with the same settings."""
     return {
@@ -132,9 +118,9 @@ def network_rows(config: Config) -> list[dict]:
         network = make_network(NetworkConfig(blocks=4, channels=32), game)
         params = jax.jit(network.init)(jax.random.key(0))
         states = positions(game, config.batch, size)
-        runs = {
-            "network": functools.partial(jax.jit(network_alone(network, game, states, simulations)), params)
-        }
+        observation = jax.vmap(game.observe)(states).astype(jnp.float32)
+        alone = jax.jit(functools.partial(repeated_evaluation, network, calls=simulations + 1))
+        runs = {"network": functools.partial(alone, params, observation)}
         for name, search in contenders(game, make_evaluator(game, network), simulations).items():
             runs[name] = functools.partial(jax.jit(search), params, jax.random.key(1), states)
         seconds = cpu_seconds(runs, config.rounds)

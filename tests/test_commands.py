@@ -1,0 +1,76 @@
+"""The commands around training, as they are typed."""
+
+import json
+import pathlib
+import sys
+
+import pytest
+
+from azjax import cli, presets
+
+TINY = [
+    *("--search.simulations", "2", "--selfplay.lanes", "8", "--selfplay.plies", "4"),
+    *(
+        "--network.blocks",
+        "1",
+        "--network.channels",
+        "8",
+        "--replay.warm-up",
+        "16",
+        "--replay.capacity",
+        "128",
+    ),
+]
+
+
+def test_profile_says_where_the_time_goes(capsys):
+    assert cli.main(["profile", "hex3", "--json", *TINY]) == 0
+    found = json.loads(capsys.readouterr().out)
+    seconds = {row["part"]: row["seconds"] for row in found["parts"]}
+    assert set(seconds) == {"network", "rules", "trees and bookkeeping", "learning", "whole iteration"}
+    assert min(seconds[part] for part in ("network", "rules", "learning")) > 0
+    assert found["positions_per_second"] == pytest.approx(8 * 4 / seconds["whole iteration"])
+    assert found["megabytes"] > 0
+
+
+def test_training_judges_by_the_truth_writes_events_and_ends_with_a_report(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("AZJAX_CACHE", str(tmp_path / "cache"))
+    judged = ["--evaluation.pairs", "2", "--evaluation.simulations", "2", "--evaluation.uct-simulations", "2"]
+    out = tmp_path / "run"
+    arguments = ["train", "hex3", "--out", str(out), "--iterations", "2", "--json", "--tensorboard"]
+    assert cli.main([*arguments, *TINY, *judged]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["iteration"] for row in rows] == [1, 2]
+    assert set(rows[1]["evaluation"]) == {"random", "uct:2"}
+    assert all(0 <= share <= 1 for share in rows[1]["truth"].values())
+    assert {"value_sign_accuracy", "policy_accuracy"} <= set(rows[1]["truth"])
+    (events,) = (out / "tensorboard").iterdir()
+    assert b"loss/policy" in events.read_bytes()
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert page.count("<svg") >= 2 and "data:image/png" in page
+
+
+def test_tensorboard_without_its_package_says_what_to_install(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    assert cli.main(["train", "hex3", "--out", str(tmp_path / "run"), "--tensorboard"]) == 2
+    assert "pip install 'azjax[tensorboard]'" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_presets_are_listed_with_what_they_are(capsys):
+    assert cli.main(["presets", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == list(presets.preset_names())
+
+
+def test_every_command_of_the_help_exists(capsys):
+    assert cli.main(["--help"]) == 0
+    said = capsys.readouterr().out
+    folder = pathlib.Path(cli.__file__).parent / "commands"
+    for name in cli.COMMANDS:
+        assert f"azjax {name}" in said
+        assert (folder / f"{name}.py").exists()
+
+
+def test_a_malformed_place_among_processes_is_refused(capsys):
+    assert cli.main(["train", "hex3", "--distributed", "here"]) == 2
+    assert "HOST:PORT,PROCESSES,NUMBER" in capsys.readouterr().err
