@@ -34,8 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if name not in COMMANDS:
             raise ValueError(f"unknown command {name!r}; there are {', '.join(COMMANDS)}")
-        if "--distributed" in rest[:-1]:  # here, because importing the command starts JAX's backend
-            distributed.join_processes(rest[rest.index("--distributed") + 1])
+        if name == "train":  # here, because importing the command starts JAX's backend
+            distributed.make_cores_devices()
+            if "--distributed" in rest[:-1]:
+                distributed.join_processes(rest[rest.index("--distributed") + 1])
         importlib.import_module(f"azjax.commands.{name}").run(rest)
     except (ValueError, OSError) as error:  # all our errors about what a user gave are ValueErrors
         print(f"azjax: {error}", file=sys.stderr)
