@@ -13,7 +13,7 @@ from rich.table import Table
 from azjax import checkpoint
 from azjax.config import TrainConfig
 from azjax.networks import Params, make_evaluator, make_network
-from azjax.run import make_agent
+from azjax.run import player_of
 
 
 def write(run: checkpoint.Run) -> pathlib.Path:
@@ -68,7 +68,7 @@ def opening_picture(config: TrainConfig, params: Params) -> str:
 def game_pictures(config: TrainConfig, params: Params, pictures: int = 8) -> str:
     """Boards of a game that the agent plays against itself, without noise."""
     game = config.game
-    act, step = jax.jit(make_agent(config, config.evaluation.simulations)), jax.jit(game.step)
+    act, step = jax.jit(player_of(config, config.evaluation.simulations)), jax.jit(game.step)
     x, last, boards = game.init(jax.random.key(0)), None, []
     while not game.is_terminal(x):
         last = int(act(params, jax.random.key(len(boards)), jax.tree.map(lambda s: s[None], x))[0])

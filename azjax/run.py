@@ -14,11 +14,13 @@ import jax
 import numpy as np
 
 from azjax import checkpoint, training
+from azjax.agents.core import Act
+from azjax.agents.plain import random_agent, uct_agent
+from azjax.agents.trained import make_search, search_act
 from azjax.config import TrainConfig
-from azjax.evaluation.arena import Act, make_match, random_agent
+from azjax.evaluation.arena import make_match
 from azjax.evaluation.ground_truth import truth_judge
 from azjax.networks import make_evaluator, make_network
-from azjax.search import gumbel, uct
 from azjax.training import Metrics, TrainState
 
 
@@ -142,22 +144,20 @@ def metrics_row(state: TrainState, metrics: Metrics) -> dict[str, Any]:
     }
 
 
-def make_agent(config: TrainConfig, simulations: int) -> Act:
-    """The trained network behind a Gumbel search without noise."""
-    network = make_network(config.network, config.game)
-    search = gumbel(config.game, make_evaluator(config.game, network), simulations=simulations)
-    return lambda params, key, states: search(params, key, states).action
+def player_of(config: TrainConfig, simulations: int) -> Act:
+    """The network behind the run's own search, without noise; its parameters are the run's."""
+    evaluate = make_evaluator(config.game, make_network(config.network, config.game))
+    return search_act(make_search(config, config.game, evaluate, simulations=simulations))
 
 
 def make_judge(config: TrainConfig) -> Callable[[Any, int], dict[str, Any]]:
     """(params, iteration) -> `evaluation`, the scores against fixed opponents with their intervals, and `truth`,
     the shares of solved positions that the agent gets right, where a solver fits."""
     options = config.evaluation
-    agent = make_agent(config, options.simulations)
-    strong = uct(config.game, simulations=options.uct_simulations)
+    agent = player_of(config, options.simulations)
     opponents = {
-        "random": random_agent(config.game),
-        f"uct:{options.uct_simulations}": lambda params, key, states: strong(params, key, states).action,
+        "random": random_agent(config.game).act,
+        f"uct:{options.uct_simulations}": uct_agent(config.game, options.uct_simulations).act,
     }
     matches = {
         name: make_match(config.game, agent, opponent, pairs=options.pairs, random_plies=options.random_plies)

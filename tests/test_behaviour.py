@@ -31,7 +31,7 @@ def test_a_minute_of_training_plays_perfectly_in_every_position(name, tmp_path):
     roots = jax.vmap(config.game.init)(jax.random.key(0)[None])
     solved = exhaustive.solve(config.game, roots)
     open_positions = np.flatnonzero(~solved.over)
-    act = jax.jit(run.make_agent(config, simulations=128))
+    act = jax.jit(run.player_of(config, simulations=128))
     moves = chosen_actions(act, params, exhaustive.at(solved.states, open_positions))
     reached = solved.action_values[open_positions, moves]
     mistakes = open_positions[reached < solved.values[open_positions]]

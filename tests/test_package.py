@@ -36,7 +36,10 @@ def test_every_script_imports(script):
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=str)
 def test_every_notebook_runs(notebook):
     # In a process of its own: Jupyter warns of things that are not ours.
-    program = "import sys, nbformat, nbclient; nbclient.NotebookClient(nbformat.read(sys.argv[1], 4), timeout=600).execute()"
+    program = (
+        "import sys, nbformat, nbclient;"
+        "nbclient.NotebookClient(nbformat.read(sys.argv[1], 4), timeout=600).execute()"
+    )
     ran = subprocess.run(
         [sys.executable, "-c", program, str(ROOT / notebook)], capture_output=True, text=True, check=False
     )

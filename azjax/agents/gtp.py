@@ -72,7 +72,7 @@ class Engine:
     def __init__(self, game: Hex, command: str, timeout: float):
         self._game = game
         self._command = command
-        self._timeout = timeout
+        self.timeout = timeout  # seconds an answer may take
         self._process: subprocess.Popen | None = None
         self._stones: dict[int, int] | None = None  # cell -> player; None if unknown
 
@@ -135,9 +135,9 @@ class Engine:
         answer: list[str] = []
         while True:
             try:
-                line = self._lines.get(timeout=self._timeout)
+                line = self._lines.get(timeout=self.timeout)
             except queue.Empty:
-                raise EngineError(f"it did not answer {command!r} within {self._timeout:g} seconds") from None
+                raise EngineError(f"it did not answer {command!r} within {self.timeout:g} seconds") from None
             if line is None:
                 raise EngineError(self._obituary(command))
             if answer and not line.strip():

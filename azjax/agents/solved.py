@@ -5,6 +5,7 @@ On larger boards of Hex and of Dots and Boxes the first two ask a solver for eac
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -12,14 +13,12 @@ import numpy as np
 
 from azjax.agents.core import Agent, AgentError, Progress
 from azjax.agents.dots_rules import make_act
-from azjax.agents.tables import Truth, has_table, truth_of
+from azjax.agents.tables import Tables, Truth, has_table, truth_of
 from azjax.envs.core import Game, GameState, random_action
 from azjax.envs.dots_and_boxes import DotsAndBoxes
 from azjax.envs.hex import Hex
 from azjax.solvers import dots_and_boxes, hex
 from azjax.solvers.core import Solver, TooLargeError
-
-_LANES_AT_ONCE = 8  # of the adversary: every pair of a move and a reply takes some memory
 
 
 def perfect(
@@ -104,26 +103,33 @@ def adversary(
             hope /= jnp.maximum(jnp.sum(legal), 1)
         return hope, ~stays & jnp.any(truth.wins_at_once(tables, after))
 
-    def choices(tables, key: jax.Array, x: GameState) -> jax.Array:
-        legal = truth.game.legal_action_mask(x)
-        outcome = jnp.where(legal, jnp.sign(truth.values(tables, x)), -2.0)
-        best = outcome.max()
-        keeping = legal & (outcome == best)
-        actions = jnp.arange(truth.game.num_actions)
-        hope, blunders = jax.vmap(look_ahead, (None, None, 0))(tables, x, actions)
-        careful = keeping & ~blunders
-        careful = jnp.where(jnp.any(careful), careful, keeping)
-        hope = jnp.where(careful, hope, -1.0)
-        traps = careful & (hope == hope.max())
-        traps = jnp.where(jax.random.bernoulli(key, epsilon), careful, traps)
-        return jnp.where(best > 0, keeping, traps)
+    def look_ahead_everywhere(tables, states: GameState, legal: jax.Array) -> tuple[jax.Array, jax.Array]:
+        # The same for all legal moves of positions [batch, ...]: the first of each, the second of each, and so on.
+        lanes = jnp.arange(len(legal))
+        legal_first = jnp.argsort(~legal, axis=1, stable=True)
+
+        def one_move(number, found):
+            action = legal_first[:, number]
+            of_move = jax.vmap(look_ahead, (None, 0, 0))(tables, states, action)
+            return jax.tree.map(lambda table, column: table.at[lanes, action].set(column), found, of_move)
+
+        nothing = (jnp.zeros(legal.shape), jnp.zeros(legal.shape, bool))
+        return jax.lax.fori_loop(0, jnp.max(jnp.sum(legal, axis=1)), one_move, nothing)
 
     def act(tables, key: jax.Array, states: GameState) -> jax.Array:
         coin_key, key = jax.random.split(key)
         states = truth.forget(states)
-        keys = jax.random.split(coin_key, len(states.current_player))
-        masks = jax.lax.map(lambda lane: choices(tables, *lane), (keys, states), batch_size=_LANES_AT_ONCE)
-        return random_action(key, masks)
+        legal = jax.vmap(truth.game.legal_action_mask)(states)
+        outcome = jnp.sign(jax.vmap(truth.values, (None, 0))(tables, states))
+        keeping = _best_of(legal, outcome)
+        wins = jnp.any(keeping & (outcome > 0), axis=1, keepdims=True)
+
+        hope, allows_a_win = look_ahead_everywhere(tables, states, legal)
+        careful = keeping & ~allows_a_win
+        careful = jnp.where(jnp.any(careful, axis=1, keepdims=True), careful, keeping)
+        any_move = jax.random.bernoulli(coin_key, epsilon, wins.shape)
+        traps = jnp.where(any_move, careful, _best_of(careful, hope))
+        return random_action(key, jnp.where(wins, keeping, traps))
 
     return Agent(name, act, truth.tables)
 
@@ -135,13 +141,15 @@ def _truth(game: Game, all_moves: bool, progress: Progress | None) -> Truth:
         raise AgentError(f"this game is too large for a perfect player: {error}") from error
 
 
-def _best_by(truth: Truth, scores, name: str) -> Agent:
-    def choices(tables, x: GameState) -> jax.Array:
-        score = scores(tables, x)
-        return (score == score.max()) & (score > -jnp.inf)
+def _best_of(candidates: jax.Array, scores: jax.Array) -> jax.Array:
+    # [batch, actions] bool: the candidates with the highest score.
+    return candidates & (scores == jnp.max(jnp.where(candidates, scores, -jnp.inf), axis=1, keepdims=True))
 
-    def act(tables, key: jax.Array, states: GameState) -> jax.Array:
-        return random_action(key, jax.vmap(choices, (None, 0))(tables, truth.forget(states)))
+
+def _best_by(truth: Truth, scores: Callable[[Tables, GameState], jax.Array], name: str) -> Agent:
+    def act(tables: Tables, key: jax.Array, states: GameState) -> jax.Array:
+        score = jax.vmap(scores, (None, 0))(tables, truth.forget(states))
+        return random_action(key, _best_of(score > -jnp.inf, score))
 
     return Agent(name, act, truth.tables)
 

@@ -80,14 +80,16 @@ def cache_folder() -> pathlib.Path:
     return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "azjax"
 
 
-def _kept(game: Game, options: dict[str, Any], shapes: dict, solve: Callable[[], dict]) -> Tables:
+def _kept(
+    game: Game, options: dict[str, Any], shapes: Callable[[], dict], solve: Callable[[], dict]
+) -> Tables:
     """The arrays of these shapes and types, from the cache; if they are not there, solved and put there."""
     header = {"format": _FORMAT, "game": game.name, "version": game.version, **options}
     name = "-".join([game.name, *(f"{option}_{value}" for option, value in options.items())])
     path = cache_folder() / f"{name}.npz"
     with contextlib.suppress(OSError, ValueError):
         _, arrays = files.read(path, header)
-        if {name: (array.shape, array.dtype) for name, array in arrays.items()} == shapes:
+        if {name: (array.shape, array.dtype) for name, array in arrays.items()} == shapes():
             return {name: jnp.asarray(array) for name, array in arrays.items()}
     arrays = {name: np.asarray(array) for name, array in solve().items()}
     with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
@@ -100,7 +102,7 @@ def _hex(game: Hex, progress: Progress | None) -> Truth:
     tables = _kept(
         game,
         {"size": game.size},
-        {"values": ((hex_tables.table_size(game.size),), np.int8)},
+        lambda: {"values": ((hex_tables.table_size(game.size),), np.int8)},
         lambda: {"values": hex_tables.solve_tables(game.size, progress)},
     )
     cells = game.size**2
@@ -125,7 +127,7 @@ def _dots_and_boxes(game: DotsAndBoxes, progress: Progress | None) -> Truth:
     tables = _kept(
         game,
         {"rows": game.rows, "columns": game.columns},
-        {"margins": ((2**game.num_actions,), np.int8)},
+        lambda: {"margins": ((2**game.num_actions,), np.int8)},
         lambda: {"margins": dots_and_boxes.solve_table(game, progress=progress).ravel()},
     )
     bits = 1 << np.arange(game.num_actions)  # a set of lines is a number, and its place in the table
@@ -157,16 +159,15 @@ def _chinese_checkers(game: ChineseCheckers, all_moves: bool, progress: Progress
         table = chinese_checkers.make_solver(solved, progress=progress).table
         return {"codes": table.codes, "distances": table.distances}
 
-    ranking = ranking_of(solved)
-    tables = _kept(
-        game,
-        {"size": game.size, "pieces": game.pieces, "forward_only": solved.forward_only},
-        {
+    def shapes() -> dict:
+        ranking = ranking_of(solved)
+        return {
             "codes": ((ranking.rows, -(-ranking.columns // PER_WORD)), np.uint32),
             "distances": ((ranking.rows, ranking.columns), np.uint8),
-        },
-        solve,
-    )
+        }
+
+    options = {"size": game.size, "pieces": game.pieces, "forward_only": solved.forward_only}
+    tables = _kept(game, options, shapes, solve)
     of_code = np.array([0.0, 1.0, -1.0, -np.inf])  # for who moved there: OPEN, LOSS, WIN, ILLEGAL
 
     def look_up(tables: Tables, x: GameState) -> tuple[jax.Array, jax.Array]:

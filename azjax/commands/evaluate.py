@@ -1,6 +1,7 @@
 """`azjax evaluate RUN --judge ...`: measure every checkpoint of a run, and draw the curves."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 from typing import Annotated
@@ -61,36 +62,22 @@ def _measure(run_folder: checkpoint.Run, command: EvaluateCommand) -> dict[str, 
     iterations = run_folder.iterations
     if not iterations:
         raise ValueError(f"{command.run} has no checkpoint yet; train it first")
-    newest = _once(lambda: next(judges.checkpoints(run_folder, iterations[-1:])))
+    read = judges.checkpoint_reader(run_folder)
     results = {}
     with progress.bar() as bar:
-        context = judges.Context(run_folder.config, command.options, newest, bar)
+        context = judges.Context(run_folder.config, command.options, lambda: read(iterations[-1]), bar)
         for text in command.judge:
             path = run_folder.path / "judges" / judges.file_name(text, command.options, iterations[-1])
             curve = curves.Curve(path.with_name(path.name + ".jsonl"))
-            make = _once(lambda text=text: judges.make_judge(text, context))
-
-            def judge(iteration: int, make=make) -> dict:
-                (point,) = judges.checkpoints(run_folder, [iteration])
-                return make()(point)
-
+            # Made when the first checkpoint is to be judged; perhaps all have been.
+            make = functools.cache(lambda text=text: judges.make_judge(text, context))
             results[text] = curve.measure(
-                iterations, judge, lambda done, total, text=text: bar(f"checkpoints, {text}", done, total)
+                iterations,
+                lambda iteration, make=make: make()(read(iteration)),
+                lambda done, total, text=text: bar(f"checkpoints, {text}", done, total),
             )
             if command.plot:
                 names = curves.numbers_in(results[text][-1])
                 lines = {name: curves.series(results[text], name) for name in names}
                 curves.plot(path.with_name(path.name + ".png"), lines, title=text)
     return results
-
-
-def _once(make):
-    """Calls a function when it is first needed, and never again."""
-    made = []
-
-    def get():
-        if not made:
-            made.append(make())
-        return made[0]
-
-    return get

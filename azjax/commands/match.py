@@ -10,8 +10,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from azjax import agents
-from azjax.commands import options, progress
+from azjax.commands import options, players
 from azjax.evaluation import records
 from azjax.evaluation.arena import Counts, MatchResult, make_match
 from azjax.positions import describe_game, read_positions
@@ -41,9 +40,7 @@ def run(arguments: list[str]) -> None:
     """Plays the match, watched by a progress bar, and prints the result."""
     command = options.of_game(MatchCommand, arguments, "azjax match")
     openings = read_positions(command.openings, command.game) if command.openings else ()
-    agent = agents.make_agent(command.agent, command.game)
-    opponent = agents.make_agent(command.opponent, command.game)
-    try:
+    with players.seated(command.game, [command.agent, command.opponent]) as ((agent, opponent), show):
         match = make_match(
             command.game,
             agent,
@@ -53,16 +50,12 @@ def run(arguments: list[str]) -> None:
             openings=openings,
             width=command.width,
         )
-        with progress.bar() as show:
-            result = match(
-                None,
-                None,
-                jax.random.key(command.seed),
-                progress=lambda done, games: show("games finished", done, games),
-            )
-    finally:
-        agent.close()
-        opponent.close()
+        result = match(
+            None,
+            None,
+            jax.random.key(command.seed),
+            progress=lambda done, games: show("games finished", done, games),
+        )
     if command.records is not None:
         games = records.of_match(command.game, command.agent, command.opponent, result)
         records.write_records(command.records, games)

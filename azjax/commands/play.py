@@ -11,10 +11,9 @@ import numpy as np
 import tyro
 from rich.console import Console
 
-from azjax import agents
 from azjax.agents.core import RESIGN, Agent
 from azjax.agents.human import board_text
-from azjax.commands import options
+from azjax.commands import options, players
 from azjax.envs.core import Game, GameState, MoveError
 from azjax.evaluation import records
 from azjax.evaluation.arena import make_mover
@@ -47,16 +46,12 @@ class PlayCommand(Generic[G]):
 def run(arguments: list[str]) -> None:
     """Plays a game between a person and an agent."""
     command = options.of_game(PlayCommand, arguments, "azjax play")
-    opponent = agents.make_agent(command.agent, command.game)
-    adviser = opponent if command.hints is None else agents.make_agent(command.hints, command.game)
     console = Console(stderr=command.json)
-    try:
+    names = [command.agent] if command.hints is None else [command.agent, command.hints]
+    with players.seated(command.game, names, bar=False) as (agents, _):
         human = 0 if command.side == "first" else 1
-        session = Session(command.game, opponent, adviser, human, console, seed=command.seed)
+        session = Session(command.game, agents[0], agents[-1], human, console, seed=command.seed)
         record = session.play(console.input)
-    finally:
-        opponent.close()
-        adviser.close()
     if command.record is not None:
         records.write_records(command.record, [record], append=True)
         console.print(f"The game is in {command.record}.")

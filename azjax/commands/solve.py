@@ -63,9 +63,12 @@ def run(arguments: list[str]) -> None:
 def solve_positions(command: SolveCommand) -> None:
     """Prints the value and the optimal moves of every position of a file, in its order."""
     positions = read_positions(command.positions, default=command.game)
+    games = list(dict.fromkeys(position.game for position in positions))
+    if len(games) > 1 and (command.save or command.load):
+        raise ValueError(f"--save and --load are for one board, but {command.positions} has {len(games)}")
     answers: dict[int, dict[str, Any]] = {}
     with progress.bar() as bar:
-        for game in dict.fromkeys(position.game for position in positions):
+        for game in games:
             rows = [row for row, position in enumerate(positions) if position.game == game]
             solver = _solver(command, game, bar)
             solution = solver.solve(stack(positions[row].state for row in rows))

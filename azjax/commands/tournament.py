@@ -11,9 +11,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from azjax import agents
-from azjax.agents.core import Agent
-from azjax.commands import options, progress
+from azjax.commands import options, players
 from azjax.evaluation import records, tournament
 from azjax.evaluation.arena import make_match
 from azjax.evaluation.ratings import Rating, bayesian_elo, maximum_likelihood
@@ -78,35 +76,30 @@ def play(command: TournamentCommand, results: tournament.Results) -> None:
     """Plays all matches that the results do not have."""
     openings = read_positions(command.openings, command.game) if command.openings else ()
     schedule = tournament.SCHEDULES[command.kind]
-    made: dict[str, Agent] = {}
-    try:
-        # Everybody is made first: a name that means nothing should not be found out after an hour.
-        made.update((name, agents.make_agent(name, command.game)) for name in command.players)
-        with progress.bar() as show:
-            while (pairing := schedule(command.players, results.played)) is not None:
-                player, opponent = pairing
-                match = make_match(
-                    command.game,
-                    made[player],
-                    made[opponent],
-                    pairs=command.pairs,
-                    random_plies=command.random_plies,
-                    openings=openings,
-                )
-                what = f"match {len(results.matches) + 1}: {player} against {opponent}"
-                result = match(
-                    None,
-                    None,
-                    _match_key(command.seed, player, opponent),
-                    progress=lambda done, games, what=what: show(what, done, games),
-                )
-                if command.records is not None:
-                    games = records.of_match(command.game, player, opponent, result)
-                    records.write_records(command.records, games, append=True)
-                results.add(tournament.of_result(player, opponent, result))
-    finally:
-        for agent in made.values():
-            agent.close()
+    # Everybody is made first: a name that means nothing should not be found out after an hour.
+    with players.seated(command.game, command.players) as (agents, show):
+        made = dict(zip(command.players, agents))
+        while (pairing := schedule(command.players, results.played)) is not None:
+            player, opponent = pairing
+            match = make_match(
+                command.game,
+                made[player],
+                made[opponent],
+                pairs=command.pairs,
+                random_plies=command.random_plies,
+                openings=openings,
+            )
+            what = f"match {len(results.matches) + 1}: {player} against {opponent}"
+            result = match(
+                None,
+                None,
+                _match_key(command.seed, player, opponent),
+                progress=lambda done, games, what=what: show(what, done, games),
+            )
+            if command.records is not None:
+                games = records.of_match(command.game, player, opponent, result)
+                records.write_records(command.records, games, append=True)
+            results.add(tournament.of_result(player, opponent, result))
 
 
 def rate(command: TournamentCommand, results: tournament.Results) -> list[Rating]:

@@ -29,7 +29,9 @@ class TrainCommand:
     resume: bool = False  # continue the run in that folder
     resume_from: int | None = None  # continue from this checkpoint rather than the newest
     devices: int | None = None  # how many to use; default all
-    distributed: str | None = None  # one of several processes: "auto" on a TPU pod, or HOST:PORT,PROCESSES,NUMBER
+    distributed: str | None = (
+        None  # one of several processes: auto on a TPU pod, or HOST:PORT,PROCESSES,NUMBER
+    )
     tensorboard: bool = False  # also write events for TensorBoard into the run's folder
     json: bool = False  # print one JSON object a line instead of a progress bar
 

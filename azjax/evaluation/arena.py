@@ -112,16 +112,6 @@ def wilson_interval(successes: float, trials: int, z: float = 1.959964) -> tuple
     return max(0.0, centre - spread), min(1.0, centre + spread)
 
 
-def random_agent(game: Game) -> Act:
-    """Moves uniformly at random; needs no parameters."""
-
-    def act(params: Params, key: jax.Array, states: GameState) -> jax.Array:
-        del params
-        return random_action(key, jax.vmap(game.legal_action_mask)(states))
-
-    return act
-
-
 def make_mover(agent: Agent) -> Callable[[jax.Array, GameState], int]:
     """(key, state) -> action, for a single game; compiled if the agent is a device agent."""
     act = agent.act if agent.on_host else jax.jit(agent.act)

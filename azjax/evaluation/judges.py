@@ -6,7 +6,7 @@ results are plain data; shares come with their intervals.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +17,7 @@ from azjax.agents import make_agent
 from azjax.agents.core import Act, Agent
 from azjax.agents.trained import make_evaluation, make_search, search_act
 from azjax.config import TrainConfig
+from azjax.envs.chinese_checkers import ChineseCheckers
 from azjax.envs.core import Game
 from azjax.envs.dots_and_boxes import DotsAndBoxes
 from azjax.evaluation import dots_judges, ground_truth, suites
@@ -92,19 +93,29 @@ def file_name(text: str, options: JudgeOptions, newest: int) -> str:
     return "_".join("".join(c if c.isalnum() or c in "=-." else "-" for c in part) for part in parts)
 
 
-def checkpoints(run: checkpoint.Run, iterations: list[int]) -> Iterator[Checkpoint]:
-    """Reads checkpoints of a run, one at a time."""
-    trainer = training.make_trainer(run.config, training.make_mesh(1))
-    like = trainer.init(jax.random.key(0))
-    for iteration in iterations:
-        state = jax.device_get(run.restore(like, iteration))
-        yield Checkpoint(iteration, state.average, state.ring)
+def checkpoint_reader(run: checkpoint.Run) -> Callable[[int], Checkpoint]:
+    """(iteration) -> the checkpoint of a run; the newest one, which judges ask for again, is read once."""
+
+    @functools.cache
+    def like() -> training.TrainState:
+        # A checkpoint is read whole, so that room for all of it is needed.
+        return training.make_trainer(run.config, training.make_mesh(1)).init(jax.random.key(0))
+
+    @functools.lru_cache(maxsize=1)
+    def newest() -> Checkpoint:
+        return restore(run.iterations[-1])
+
+    def restore(iteration: int) -> Checkpoint:
+        state = jax.device_get(run.restore(like(), iteration))
+        return Checkpoint(iteration, state.average, state.ring)
+
+    return lambda iteration: newest() if iteration == run.iterations[-1] else restore(iteration)
 
 
 def describe() -> str:
     """All judges, a line each."""
     named = {f"{name}:{kind.argument}" if kind.argument else name: kind for name, kind in JUDGES.items()}
-    return "\n".join(f"  {name:18}{kind.about}" for name, kind in named.items())
+    return "\n".join(f"  {name:20}{kind.about}" for name, kind in named.items())
 
 
 def _kind(text: str) -> JudgeKind:
@@ -186,6 +197,12 @@ def _accuracy(context: Context, _: str) -> Judge:
     options = (solver, played.states, _key(context), context.options.positions)
     hard = ground_truth.make_datasets(*options)
     everything = ground_truth.make_datasets(*options, decisions_only=False)
+    sides = {}
+    if isinstance(game, ChineseCheckers):
+        sides = {
+            name: [ground_truth.either_side(solver, part, player) for player in (0, 1)]
+            for name, part in hard.items()
+        }
     evaluate = _evaluator(context, game)
     searches = {f"policy_{number}": number for number in context.options.policy_simulations}
     acts = {name: _act(context, game, number) for name, number in ({"policy": 0} | searches).items()}
@@ -199,6 +216,8 @@ def _accuracy(context: Context, _: str) -> Judge:
                 "value": ground_truth.value_accuracy(values, everything[name]),
                 "value_where_it_matters": ground_truth.value_accuracy(values, hard[name]),
             }
+            for player, part in zip(("first_player", "second_player"), sides.get(name, ())):
+                row[f"value_if_{player}_moves"] = ground_truth.value_accuracy(values, part)["all"]
             for label, act in acts.items():
                 moves = functools.partial(suites.ask, Agent("run", act, point.params), _key(context))
                 row[label] = ground_truth.policy_accuracy(moves, hard[name])

@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -251,6 +252,32 @@ def to_pgn(results: Results) -> str:
         for text, count in (("1-0", score.wins), ("1/2-1/2", score.draws), ("0-1", score.losses)):
             lines += [f'[White "{score.first}"] [Black "{score.second}"] [Result "{text}"] .\n'] * int(count)
     return "".join(lines)
+
+
+def from_pgn(text: str) -> list[Score]:
+    """The results of games in PGN, for `azjax.evaluation.ratings`; moves, other tags and line breaks are ignored.
+
+    Raises:
+      TournamentError: a result that is none, or a game without one.
+    """
+    outcomes = {"1-0": (1, 0, 0), "1/2-1/2": (0, 1, 0), "0-1": (0, 0, 1), "*": None}
+    scores, tags = [], {}
+    for name, value in re.findall(r'\[\s*(White|Black|Result)\s+"([^"]*)"', text):
+        if name in tags:
+            raise TournamentError(
+                f"a game has two tags {name} and not all of White, Black and Result: {tags}"
+            )
+        tags[name] = value
+        if len(tags) < 3:
+            continue
+        if tags["Result"] not in outcomes:
+            raise TournamentError(f"{tags['Result']!r} is no result: expected one of {', '.join(outcomes)}")
+        if (outcome := outcomes[tags["Result"]]) is not None:
+            scores.append(Score(tags["White"], tags["Black"], *outcome))
+        tags = {}
+    if tags:
+        raise TournamentError(f"the last game lacks one of White, Black and Result: {tags}")
+    return scores
 
 
 def _climb(players: Sequence[str], played: Played) -> tuple[list[str], tuple[str, str] | None]:
