@@ -192,7 +192,7 @@ _JACOBSEN_9X9 = {
 _PRESETS: dict[str, tuple[str, TrainConfig]] = (
     {
         "tic-tac-toe": (
-            "tic-tac-toe from pgx; nearly perfect in about a minute",
+            "tic-tac-toe from pgx; perfect with 400 simulations in about a minute",
             _tiny(PgxGame("tic_tac_toe"), 100),
         ),
         "hex3": ("Hex 3x3; perfect in about a minute", _tiny(Hex(size=3), 60)),

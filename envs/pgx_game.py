@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pgx
 
-from azjax.envs.core import GameError, PlainGame
+from azjax.envs.core import GameError, PlainGame, Symmetries
 from azjax.envs.drawing import Svg
 
 # Ids of pgx with two players, perfect information and no dice. Its Hex is left out: ours has every size.
@@ -41,6 +41,17 @@ _MAX_PLIES = {
     "othello": 120,
     "shogi": 512,
     "tic_tac_toe": 9,
+}
+
+
+# Views of the board that keep the rules and the start, as (transposed?, rows, columns); the identity comes first.
+_ALL_VIEWS = tuple((swap, down, across) for swap in (False, True) for down in (1, -1) for across in (1, -1))
+_VIEWS = {
+    "connect_four": ((False, 1, 1), (False, 1, -1)),
+    "go_9x9": _ALL_VIEWS,
+    "go_19x19": _ALL_VIEWS,
+    "othello": ((False, 1, 1), (False, -1, -1), (True, 1, 1), (True, -1, -1)),
+    "tic_tac_toe": _ALL_VIEWS,
 }
 
 
@@ -90,9 +101,26 @@ class PgxGame(PlainGame):
         """No game is longer."""
         return _MAX_PLIES[self.name]
 
+    @functools.cached_property
+    def symmetries(self) -> Symmetries:
+        """Those of the board, where pieces have no direction: tic-tac-toe, connect four, go and Othello."""
+        if self.name not in _VIEWS:
+            return super().symmetries
+        cells = np.arange(np.prod(self.observation_shape), dtype=np.int32).reshape(self.observation_shape)
+        height, width, _ = self.observation_shape
+        # An action is a column or a cell; one more, where there is one, is the pass.
+        places = np.arange(self.num_actions, dtype=np.int32)
+        by_column = self.num_actions == width
+        board = places[None] if by_column else places[: height * width].reshape(height, width)
+        views = [
+            (_view(cells, *view).ravel(), np.append(_view(board, *view), places[board.size :]))
+            for view in _VIEWS[self.name]
+        ]
+        return Symmetries(*(np.stack(tables).astype(np.int32) for tables in zip(*views)))
+
     def init(self, key: jax.Array) -> PgxGameState:
         """The starting position."""
-        inner = self.env.init(key)
+        inner = jax.tree.map(jnp.asarray, self.env.init(key))  # Othello's holds a plain number
         return _seated(inner, seat=inner.current_player)
 
     def step(self, x: PgxGameState, action: jax.Array) -> PgxGameState:
@@ -141,6 +169,10 @@ class PgxGame(PlainGame):
         """pgx's own picture; it knows nothing of last moves, heat and marks."""
         del last_action, heat, marks
         return Svg(x.inner.to_svg(color_theme=theme, scale=scale))
+
+
+def _view(array: np.ndarray, swap: bool, down: int, across: int) -> np.ndarray:
+    return (array.swapaxes(0, 1) if swap else array)[::down, ::across]
 
 
 def _seated(inner: pgx.State, seat: jax.Array) -> PgxGameState:

@@ -23,15 +23,15 @@ def chosen_actions(act, params, states):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["hex3", "dots-2x2"])
-def test_a_minute_of_training_plays_perfectly_in_every_position(name, tmp_path):
+@pytest.mark.parametrize("name, simulations", [("hex3", 128), ("dots-2x2", 128), ("tic-tac-toe", 400)])
+def test_a_minute_of_training_plays_perfectly_in_every_position(name, simulations, tmp_path):
     config = presets.preset(name)
     run.train(config, tmp_path / name, say=lambda line: None)
     _, params = checkpoint.load_agent(tmp_path / name)
     roots = jax.vmap(config.game.init)(jax.random.key(0)[None])
     solved = exhaustive.solve(config.game, roots)
     open_positions = np.flatnonzero(~solved.over)
-    act = jax.jit(run.player_of(config, simulations=128))
+    act = jax.jit(run.player_of(config, simulations))
     moves = chosen_actions(act, params, exhaustive.at(solved.states, open_positions))
     reached = solved.action_values[open_positions, moves]
     mistakes = open_positions[reached < solved.values[open_positions]]

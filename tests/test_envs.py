@@ -106,6 +106,12 @@ def test_a_pgx_game_agrees_with_pgx_throughout_random_games(name):
     assert jax.jit(jax.vmap(play))(jax.random.split(jax.random.key(1), 32)).all()
 
 
+@pytest.mark.parametrize("name, views", [("tic_tac_toe", 8), ("connect_four", 2), ("othello", 4)])
+def test_the_symmetries_of_pgx_games_keep_the_rules(name, views):
+    check_game(PgxGame(name), games=4)  # plays random games and their images side by side
+    assert len(PgxGame(name).symmetries.action) == views
+
+
 def test_a_renewed_game_can_be_searched_at_once():
     """A peer's auto-reset leaves the new board flagged as terminal, and searches then see only zeros."""
     game = GAMES["hex"]
