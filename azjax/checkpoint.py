@@ -47,6 +47,23 @@ class Run:
         """The iterations of which there is a whole checkpoint, oldest first."""
         return sorted(self._manager.all_steps())
 
+    @property
+    def snapshots(self) -> list[int]:
+        """The iterations of which the weights are kept, oldest first: all that were ever saved."""
+        return sorted(int(path.stem) for path in (self.path / "agents").glob("*.npz") if path.stem.isdigit())
+
+    def save_agent(self, iteration: int, params: Params) -> None:
+        """Keeps the weights of an iteration, also as the run's newest in agent.npz."""
+        (self.path / "agents").mkdir(exist_ok=True)
+        for name in (f"agents/{iteration}.npz", "agent.npz"):
+            export_agent(self.path / name, self.config, params)
+
+    def load_agent(self, iteration: int) -> Params:
+        """The weights of an iteration."""
+        if iteration not in self.snapshots:
+            raise RunError(f"{self.path} has no weights of iteration {iteration}; there are {self.snapshots}")
+        return load_agent(self.path / "agents" / f"{iteration}.npz")[1]
+
     def save(self, state: Any) -> None:
         """Writes everything; returns when it is safely there."""
         step = int(state.iteration)

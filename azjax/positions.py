@@ -57,9 +57,10 @@ def parse_position(fields: Mapping[str, Any], default: Game | None = None) -> Po
     if "position" in fields:
         state = game.from_notation(fields["position"])
     else:
-        state = game.init(jax.random.key(0))
+        state = _start(game)
         for move in fields.get("moves", []):
-            state = _step(game)(state, action_of(game, state, move))
+            # In numpy, so that checking a move is not a handful of small programs on the device.
+            state = jax.device_get(_step(game)(state, action_of(game, state, move)))
     return Position(game, state, dict(fields))
 
 
@@ -118,6 +119,11 @@ def write_positions(path: str | os.PathLike, lines: Iterable[Mapping[str, Any]])
 def stack(states: Iterable[GameState]) -> GameState:
     """Positions of one game as a batch [batch, ...]."""
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *states)
+
+
+@functools.cache
+def _start(game: Game) -> GameState:
+    return jax.device_get(game.init(jax.random.key(0)))
 
 
 @functools.cache

@@ -196,7 +196,7 @@ def make_judge(config: TrainConfig) -> Callable[[Any, int], dict[str, Any]]:
 def _save(run: checkpoint.Run, state: TrainState) -> None:
     run.save(state)
     if jax.process_index() == 0:
-        checkpoint.export_agent(run.path / "agent.npz", run.config, jax.device_get(state.average))
+        run.save_agent(int(state.iteration), jax.device_get(state.average))
 
 
 class Interruption:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from azjax import checkpoint, training
+from azjax import checkpoint
 from azjax.agents.core import Act, Agent, AgentError
 from azjax.config import TrainConfig
 from azjax.envs.core import Game, GameState, random_action
@@ -136,7 +136,7 @@ def load_weights(run: str | os.PathLike, step: int | None = None) -> tuple[Train
         if step is None:
             config, params = checkpoint.load_agent(path)
         else:
-            config, params = _load_checkpoint(path, step)
+            config, params = _load_snapshot(path, step)
     except checkpoint.RunError as error:
         raise AgentError(str(error)) from error
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params)):
@@ -163,16 +163,13 @@ def make_evaluation(config: TrainConfig, params: Params, game: Game, symmetries:
     return make_evaluator(game, network, symmetry_averaged=symmetries)
 
 
-def _load_checkpoint(path: pathlib.Path, step: int) -> tuple[TrainConfig, Params]:
+def _load_snapshot(path: pathlib.Path, step: int) -> tuple[TrainConfig, Params]:
     if path.is_file():
         raise AgentError(
             f"step={step} asks for a checkpoint, but {path} is a file; give the folder of the run"
         )
     run = checkpoint.open_run(path)
     try:
-        # A checkpoint is read whole, so that room for all of it is needed.
-        trainer = training.make_trainer(run.config, training.make_mesh(1))
-        state = run.restore(trainer.init(jax.random.key(0)), step)
+        return run.config, run.load_agent(step)
     finally:
         run.close()
-    return run.config, jax.device_get(state.average)

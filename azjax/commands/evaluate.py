@@ -59,20 +59,20 @@ def run(arguments: list[str]) -> None:
 
 
 def _measure(run_folder: checkpoint.Run, command: EvaluateCommand) -> dict[str, list[curves.Row]]:
-    iterations = run_folder.iterations
-    if not iterations:
+    newest = max(run_folder.snapshots, default=None)
+    if newest is None:
         raise ValueError(f"{command.run} has no checkpoint yet; train it first")
     read = judges.checkpoint_reader(run_folder)
     results = {}
     with progress.bar() as bar:
-        context = judges.Context(run_folder.config, command.options, lambda: read(iterations[-1]), bar)
+        context = judges.Context(run_folder.config, command.options, lambda: read(newest), bar)
         for text in command.judge:
-            path = run_folder.path / "judges" / judges.file_name(text, command.options, iterations[-1])
+            path = run_folder.path / "judges" / judges.file_name(text, command.options, newest)
             curve = curves.Curve(path.with_name(path.name + ".jsonl"))
             # Made when the first checkpoint is to be judged; perhaps all have been.
             make = functools.cache(lambda text=text: judges.make_judge(text, context))
             results[text] = curve.measure(
-                iterations,
+                judges.iterations_to_judge(text, run_folder),
                 lambda iteration, make=make: make()(read(iteration)),
                 lambda done, total, text=text: bar(f"checkpoints, {text}", done, total),
             )

@@ -29,7 +29,9 @@ class BuildCommand(Generic[G]):
 
     game: Annotated[G, tyro.conf.arg(name="")]
     out: pathlib.Path = pathlib.Path("suite.jsonl")  # the suite; its recipe goes beside it
-    recipe: Annotated[suites.Recipe, tyro.conf.arg(name="")] = dataclasses.field(default_factory=suites.Recipe)
+    recipe: Annotated[suites.Recipe, tyro.conf.arg(name="")] = dataclasses.field(
+        default_factory=suites.Recipe
+    )
     json: bool = False  # print the counts as JSON
 
 

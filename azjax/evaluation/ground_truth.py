@@ -167,8 +167,8 @@ def truth_judge(
 ) -> TruthJudge | None:
     """A judge for the training loop; None if no solver fits.
 
-    It takes up to a minute to make, and a moment the next time: its positions are kept on disk, beside the tables of
-    `azjax.agents.tables`.
+    It takes a minute or two to make, and a moment the next time: its positions are kept on disk, beside the tables
+    of `azjax.agents.tables`.
 
     Args:
       game: the rules.
@@ -341,8 +341,8 @@ def policy_accuracy(actions: Callable[[GameState], np.ndarray], dataset: Dataset
 def either_side(solver: Solver, dataset: Dataset, player: int) -> Dataset:
     """The same boards of Chinese Checkers with a given player to move, without illegal and finished ones.
 
-    Karki 2024 measures values from both players' perspectives: where one has a decision to make, the outcome for
-    the other says whether the network knows who is ahead, or only whose turn it is.
+    Karki 2024 measures values from both players' perspectives, presumably so. Where one has a decision to make, the
+    outcome for the other says whether the network knows who is ahead, or only whose turn it is.
     """
     game = solver.game
     board = position_sets.in_parts(jax.jit(jax.vmap(game.board)), dataset.states)
@@ -385,7 +385,7 @@ def count_mistakes(
     records: np.ndarray,
     agent_player: np.ndarray,
     seen: GameState | None = None,
-    skip: int = 0,
+    skip: int | np.ndarray = 0,
 ) -> dict[str, MistakeCount]:
     """What an agent's games show of its mistakes, by category of the position it was in.
 
@@ -394,7 +394,7 @@ def count_mistakes(
       records: [games, plies] int32, actions from the start; -1 after the end.
       agent_player: [games] int32, which player the agent was.
       seen: the positions of its self-play; without them everything is "other".
-      skip: moves at the beginning that nobody chose.
+      skip: moves at the beginning that nobody chose; of all games, or of each, [games].
 
     Returns:
       By category, and "all".
@@ -638,7 +638,7 @@ def _replies(
 
 
 def _moves_of(
-    game: Game, records: np.ndarray, agent_player: np.ndarray, skip: int
+    game: Game, records: np.ndarray, agent_player: np.ndarray, skip: int | np.ndarray
 ) -> tuple[GameState, np.ndarray]:
     """All positions in which the agent moved, and its moves."""
     states = position_sets.start_of(game)

@@ -49,7 +49,7 @@ class Checkpoint(NamedTuple):
 
     iteration: int
     params: Params  # the averaged weights
-    ring: replay.Ring
+    ring: Callable[[], replay.Ring]  # raises RunError where only the weights have been kept
 
 
 Judge = Callable[[Checkpoint], dict[str, Any]]
@@ -72,6 +72,7 @@ class JudgeKind(NamedTuple):
     settings: tuple[str, ...]  # the options that change its results
     argument: str = ""  # what is expected behind the colon; empty if nothing
     from_newest: bool = False  # whether its results depend on the newest checkpoint
+    needs_replay: bool = False  # of old checkpoints the weights are kept, the replay is not
 
 
 def make_judge(text: str, context: Context) -> Judge:
@@ -93,23 +94,23 @@ def file_name(text: str, options: JudgeOptions, newest: int) -> str:
     return "_".join("".join(c if c.isalnum() or c in "=-." else "-" for c in part) for part in parts)
 
 
-def checkpoint_reader(run: checkpoint.Run) -> Callable[[int], Checkpoint]:
-    """(iteration) -> the checkpoint of a run; the newest one, which judges ask for again, is read once."""
+def iterations_to_judge(text: str, run: checkpoint.Run) -> list[int]:
+    """The iterations of which the judge that a text names can say something."""
+    return run.iterations if _kind(text).needs_replay else run.snapshots
 
-    @functools.cache
-    def like() -> training.TrainState:
-        # A checkpoint is read whole, so that room for all of it is needed.
-        return training.make_trainer(run.config, training.make_mesh(1)).init(jax.random.key(0))
+
+def checkpoint_reader(run: checkpoint.Run) -> Callable[[int], Checkpoint]:
+    """(iteration) -> what a run has kept of it: the weights, and the replay where it is still there."""
 
     @functools.lru_cache(maxsize=1)
-    def newest() -> Checkpoint:
-        return restore(run.iterations[-1])
+    def ring(iteration: int) -> replay.Ring:
+        # A checkpoint is read whole, so that room for all of it is needed.
+        like = training.make_trainer(run.config, training.make_mesh(1)).init(jax.random.key(0))
+        return jax.device_get(run.restore(like, iteration).ring)
 
-    def restore(iteration: int) -> Checkpoint:
-        state = jax.device_get(run.restore(like(), iteration))
-        return Checkpoint(iteration, state.average, state.ring)
-
-    return lambda iteration: newest() if iteration == run.iterations[-1] else restore(iteration)
+    return lambda iteration: Checkpoint(
+        iteration, run.load_agent(iteration), functools.partial(ring, iteration)
+    )
 
 
 def describe() -> str:
@@ -177,7 +178,8 @@ def _suite(context: Context, name: str) -> Judge:
             return Agent("run", act_on(game), point.params)
 
         result = suites.run(agent, suite, _key(context), context.progress)
-        return suites.as_dict(result)["summary"]
+        scores = zip(("all", "first_player", "second_player"), (result.all, *result.by_player))
+        return {name: score._asdict() for name, score in scores if score is not None}
 
     return judge
 
@@ -193,7 +195,9 @@ def _truth(context: Context, _: str) -> Judge:
 
 def _accuracy(context: Context, _: str) -> Judge:
     game, solver = context.config.game, _solver(context)
-    played = ground_truth.read_self_play(context.newest().ring)
+    played = ground_truth.read_self_play(context.newest().ring())
+    if not len(played.outcome):
+        raise ValueError("the newest checkpoint has no finished game in its replay; train longer")
     options = (solver, played.states, _key(context), context.options.positions)
     hard = ground_truth.make_datasets(*options)
     everything = ground_truth.make_datasets(*options, decisions_only=False)
@@ -231,7 +235,7 @@ def _labels(context: Context, _: str) -> Judge:
     solver = _solver(context)
 
     def judge(point: Checkpoint) -> dict[str, Any]:
-        return _shares(ground_truth.label_accuracy(solver, ground_truth.read_self_play(point.ring)))
+        return _shares(ground_truth.label_accuracy(solver, ground_truth.read_self_play(point.ring())))
 
     return judge
 
@@ -276,8 +280,8 @@ def _mistakes(context: Context, _: str) -> Judge:
             solver,
             result.played.record,
             np.where(result.played.agent_first, 0, 1),
-            ground_truth.read_self_play(point.ring).states,
-            skip=context.options.random_plies,
+            ground_truth.read_self_play(context.newest().ring()).states,
+            skip=result.played.opening_plies,
         )
         return _score(result) | {name: count._asdict() for name, count in counts.items()}
 
@@ -366,9 +370,12 @@ JUDGES = {
         ("positions", "policy_simulations", "seed"),
         from_newest=True,
     ),
-    "labels": JudgeKind("how true the outcomes of self-play are", _labels, ()),
+    "labels": JudgeKind("how true the outcomes of self-play are", _labels, (), needs_replay=True),
     "mistakes": JudgeKind(
-        "mistakes against the adversary, by kind of position (Karki 2024)", _mistakes, _PLAYED
+        "mistakes against the adversary, by kind of position (Karki 2024)",
+        _mistakes,
+        _PLAYED,
+        from_newest=True,
     ),
     "whole": JudgeKind(
         "in how many positions of the whole game its value is kept",

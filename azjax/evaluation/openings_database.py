@@ -13,7 +13,7 @@ Rows count sequences of moves, not positions: on 6x6, 42,840 of three moves lead
 
 A winning opening is one whose last move wins for who makes it, whatever came before. For after a winning first move
 no reply wins, so that winning moves alone would make no opening longer than one. The thesis prints 9, 58 and 474
-winning openings for 6x6, because its solver lists only some winning moves; in truth there are 24 and 72 of one and two.
+winning openings for 6x6, probably because its solver lists only some winning moves; there are 24 and 72 of one and two.
 A winning opening needs rows for the positions before it, which are not openings themselves: a second table,
 openings(position INTEGER PRIMARY KEY REFERENCES positions), then lists those that are. Without it, all are.
 """

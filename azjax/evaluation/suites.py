@@ -1,4 +1,4 @@
-"""Position suites: solved positions that an agent is asked about, a hundred times cheaper than games (Daliri 2022).
+"""Position suites: solved positions that an agent is asked about, instead of many games (Daliri 2022).
 
 Building one goes the thesis's way. Source games are played; every position is taken from them, each once; the solver
 proves all moves, positions with most stones first, so that what it has found out helps with earlier ones; positions
@@ -380,7 +380,7 @@ def ask(
 _SOURCES = {"random": 1.0, "mixed": 0.5, "strong": 0.0}  # the share of random moves
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=32)
 def _compiled(act: Callable) -> Callable:
     return jax.jit(act)
 

@@ -96,7 +96,7 @@ def make_es(config: ESConfig) -> Learner:
 
     def step(state, previous: Params, key: jax.Array):
         population_key, game_key = jax.random.split(key)
-        individuals = strategy.ask(state, population_key)
+        individuals, state = strategy.ask(state, population_key)
         losses = fitness(jax.vmap(params_of)(individuals), previous, game_key)
         state = strategy.tell(state, individuals, *losses)
         return state, strategy.report(state)

@@ -22,7 +22,7 @@ class Strategy(NamedTuple):
 
     population: int
     init: Callable[[jax.Array], Any]  # mean [dimensions] -> state
-    ask: Callable[[Any, jax.Array], jax.Array]  # (state, key) -> [population, dimensions]
+    ask: Callable[[Any, jax.Array], tuple[jax.Array, Any]]  # (state, key) -> [population, dimensions], state
     # (state, individuals, first estimates [population], second estimates [population]) -> state
     tell: Callable[[Any, jax.Array, jax.Array, jax.Array], Any]
     mean: Callable[[Any], jax.Array]  # state -> [dimensions], what has been learned
@@ -63,8 +63,8 @@ def csa(
             mean, number(sigma), jnp.zeros_like(mean), number(0), number(0), number(1), number(10), number(1)
         )
 
-    def ask(state: CSAState, key: jax.Array) -> jax.Array:
-        return state.mean + state.sigma * jax.random.normal(key, (size, dimensions))
+    def ask(state: CSAState, key: jax.Array) -> tuple[jax.Array, CSAState]:
+        return state.mean + state.sigma * jax.random.normal(key, (size, dimensions)), state
 
     def tell(state: CSAState, individuals: jax.Array, first: jax.Array, second: jax.Array) -> CSAState:
         state = _adapt_rate(state, first, second, as_published)
@@ -110,8 +110,8 @@ def classical_csa(dimensions: int, population: int | None = None, sigma: float =
             number(0),
         )
 
-    def ask(state: CSAState, key: jax.Array) -> jax.Array:
-        return state.mean + state.sigma * jax.random.normal(key, (size, dimensions))
+    def ask(state: CSAState, key: jax.Array) -> tuple[jax.Array, CSAState]:
+        return state.mean + state.sigma * jax.random.normal(key, (size, dimensions)), state
 
     def tell(state: CSAState, individuals: jax.Array, first: jax.Array, second: jax.Array) -> CSAState:
         weights = jnp.zeros(size).at[jnp.argsort(first + second)].set(ranked)
@@ -147,9 +147,8 @@ def from_evosax(name: str, dimensions: int, population: int | None = None, sigma
     def init(mean: jax.Array) -> Any:
         return strategy.init(unused, mean, params)
 
-    def ask(state: Any, key: jax.Array) -> jax.Array:
-        individuals, _ = strategy.ask(key, state, params)
-        return individuals
+    def ask(state: Any, key: jax.Array) -> tuple[jax.Array, Any]:
+        return strategy.ask(key, state, params)
 
     def tell(state: Any, individuals: jax.Array, first: jax.Array, second: jax.Array) -> Any:
         state, _ = strategy.tell(unused, individuals, (first + second) / 2, state, params)

@@ -44,6 +44,8 @@ MAX_OPEN_LINES = 64
 # Up to here a position takes seconds, or minutes if most of the board is empty.
 COMFORTABLE_LINES = 35
 
+# Beyond it takes a day or so; refused unless there is a limit of time.
+_MOST_WITHOUT_LIMIT = 44
 # The transposition table: 16 bytes an entry. Small boards need no more entries than they have positions.
 _MAX_ENTRIES = 2**24
 # Between two looks at the clock.
@@ -144,13 +146,12 @@ class SearchSolver:
 
     def _search_of(self, lines: np.ndarray) -> tuple["_Search", int]:
         search = self._whole_board
+        if self.seconds is None and np.sum(~lines) > _MOST_WITHOUT_LIMIT:
+            raise _too_large(int(np.sum(~lines)), ", or give a limit of seconds to try all the same")
         if search is None:
             open_lines = np.flatnonzero(~lines)
             if len(open_lines) > MAX_OPEN_LINES:
-                raise TooLargeError(
-                    f"{len(open_lines)} lines are open, at most {MAX_OPEN_LINES} can be searched and up to about "
-                    f"{COMFORTABLE_LINES} in reasonable time; ask again later in the game"
-                )
+                raise _too_large(len(open_lines), f"; at most {MAX_OPEN_LINES} can be searched at all")
             search = _Search(self.game, open_lines)
         search.deadline = None if self.seconds is None else time.perf_counter() + self.seconds
         return search, search.position(lines)
@@ -160,6 +161,19 @@ def current_margins(states: DotsAndBoxesState) -> np.ndarray:
     """[batch] int32: boxes of the player to move minus boxes of the other, so far."""
     sign = 1 - 2 * np.asarray(states.current_player, np.int32)
     return np.sum(np.asarray(states.owners), axis=1, dtype=np.int32) * sign
+
+
+def estimate_seconds(open_lines: int) -> float:
+    """At most about so long takes a position; this is an empty board, and much less if chains have formed."""
+    return 6.0 * 2.0 ** (open_lines - 31)  # 3x4 takes 6 s, and each line doubles it
+
+
+def _too_large(open_lines: int, advice: str) -> TooLargeError:
+    return TooLargeError(
+        f"{open_lines} lines are open, whose search may take {estimate_seconds(open_lines) / 3600:.2g} hours and "
+        f"{16 * _MAX_ENTRIES / 1e9:.1f} GB; up to about {COMFORTABLE_LINES} take a few minutes. Ask again later in the "
+        f"game{advice}"
+    )
 
 
 @functools.cache

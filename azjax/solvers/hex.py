@@ -25,7 +25,7 @@ from azjax.solvers.hex_search import LOSS, UNKNOWN, WIN, Limits, MoveResults, Po
 _FILE_VERSION = 1  # changes whenever the content of the files does
 
 # Seconds until all openings are known, on one core. 8x8 is a guess: each size takes about 100 times the one before.
-_OPENING_SECONDS = {1: 1.0, 2: 3.0, 3: 6.0, 4: 20.0, 5: 0.1, 6: 3.0, 7: 300.0, 8: 3e4}
+_OPENING_SECONDS = {1: 1.0, 2: 3.0, 3: 5.0, 4: 10.0, 5: 1.0, 6: 2.0, 7: 100.0, 8: 1e4}
 
 
 def estimate(game: Hex) -> tuple[int, float]:
@@ -60,7 +60,7 @@ def make_solver(
         memory, opening_seconds = estimate(game)
         raise TooLargeError(
             f"the solver knows Hex up to {MAX_SIZE}x{MAX_SIZE}, not {game.size}x{game.size}: the openings would "
-            f"take about {opening_seconds / 86400:.0g} days, and {memory / 2**20:.0f} MB. Choose a smaller board"
+            f"take about {opening_seconds / 86400:,.0f} days, and {memory / 2**20:.0f} MB. Choose a smaller board"
         )
     return HexSolver(game, Limits(nodes, seconds), processes, progress)
 
