@@ -164,6 +164,8 @@ def test_requests_that_make_no_sense_are_refused_in_one_line(tmp_path, capsys):
     assert "nothing to save" in refusal(capsys, *board, "--method", "search", "--save", tmp_path / "x")
     path = write_lines(tmp_path / "bad.jsonl", {"game": "hex", "size": 3, "moves": ["z9"]})
     assert "line 1" in refusal(capsys, "hex", "--positions", path)
+    path = write_lines(tmp_path / "two.jsonl", {"game": "hex", "size": 2}, {"game": "hex", "size": 3})
+    assert "one board" in refusal(capsys, "hex", "--positions", path, "--save", tmp_path / "x")
 
 
 def test_any_solved_game_has_a_solver_and_an_estimate():

@@ -151,6 +151,23 @@ def test_a_position_and_its_turned_and_recoloured_twin_have_one_number(player):
     np.testing.assert_array_equal(again[1], column[some])
 
 
+@pytest.mark.parametrize(
+    "board, positions",
+    [
+        ((4, 3), 320_320),
+        ((4, 4), 1_801_800),
+        ((5, 3), 7_084_000),
+        ((5, 4), 151_420_500),
+        ((5, 6), 9_610_154_400),
+        ((6, 3), 77_911_680),
+        ((7, 2), 2_542_512),
+        ((7, 3), 559_352_640),
+    ],
+)
+def test_there_are_as_many_positions_as_known(board, positions):
+    assert 2 * numbering.ranking_of(ChineseCheckers(*board)).positions == positions
+
+
 def test_random_states_have_all_pieces_and_both_players_to_move():
     game = ChineseCheckers(4, 3)
     states = numbering.random_states(game, jax.random.key(1), 500)
@@ -221,6 +238,7 @@ def test_the_first_moves_of_the_small_game_are_classified_as_known():
         )
     )
     assert solver.distance(after).tolist() == [20] * 4
+    assert solver_of(4, 3, True, True).distance(after).tolist() == [18] * 4  # by forward moves alone
 
 
 def test_forward_only_and_free_values_differ_as_known():
@@ -228,6 +246,28 @@ def test_forward_only_and_free_values_differ_as_known():
     free, forward = all_codes(4, 3)[0], all_codes(4, 3, True, True)[0]
     assert np.sum((free == loss) & (forward == win)) == 589  # both numbers by the other program
     assert np.sum((free == win) & (forward == loss)) == 528
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "forward_only, moves, decisions, without", [(False, 1_592_518, 79_735, 0), (True, 1_013_610, 58_675, 52)]
+)
+def test_the_moves_of_the_small_game_are_as_many_as_known(forward_only, moves, decisions, without):
+    # All moves, or forward ones, judged by the game with all moves, as Karki 2024 does: the won positions in which
+    # some moves win and some do not, and those in which none does. The other program counts 53 of the last, for
+    # it includes the one position that has no forward move, in which we allow any. It finds 10.6658 moves and
+    # 6.7885 forward ones on average in 149,311 positions, without the moves of that one.
+    solver = CheckersSolver(ChineseCheckers(4, 3, forward_only), False, solver_of(4, 3).table)
+    _, _, _, mine, theirs = unrank_all(4, 3)
+    state_of = jax.jit(jax.vmap(functools.partial(numbering.state_of, solver.game), (0, 0, None)))
+    states = state_of(mine, theirs, 0)
+    answer = solver.solve(states)
+    mask_all = jax.jit(lambda x: jax.lax.map(solver.game.legal_action_mask, x, batch_size=1024))
+    legal = (np.asarray(mask_all(states)) & answer.proven[:, None]).sum(axis=1)
+    optimal, won = answer.optimal.sum(axis=1), answer.value == 1
+    assert legal.sum() == moves
+    assert np.sum(won & (optimal > 0) & (optimal < legal)) == decisions
+    assert np.sum(won & (optimal == 0)) == without
 
 
 @functools.cache

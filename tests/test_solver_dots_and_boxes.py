@@ -45,6 +45,7 @@ LARGER_EMPTY_BOARDS = {
     (1, 8): (0, [12]),
     (2, 5): (-2, None),
 }
+LARGEST_EMPTY_BOARDS = {(1, 9): (-1, None), (3, 4): (0, [6, 15, 24])}  # too large for tables in a test
 # Berlekamp's problems: winning lines with their future margins, and the margin of the best other line.
 BERLEKAMP_SOLUTIONS = [
     ({16: 3}, -1),
@@ -164,9 +165,16 @@ def test_tables_give_the_known_values_and_first_lines_of_larger_empty_boards(sha
     check_empty_board(TableSolver(game, solve_table(game)), *LARGER_EMPTY_BOARDS[shape])
 
 
-@pytest.mark.parametrize("shape", [*EMPTY_BOARDS, (1, 6), (2, 5)])
+@pytest.mark.parametrize("shape", EMPTY_BOARDS | LARGER_EMPTY_BOARDS)
 def test_the_search_gives_the_known_values_and_first_lines_of_empty_boards(shape):
     check_empty_board(search_solver(*shape), *(EMPTY_BOARDS | LARGER_EMPTY_BOARDS)[shape])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", LARGEST_EMPTY_BOARDS)
+def test_the_search_gives_the_known_values_and_first_lines_of_the_largest_empty_boards(shape):
+    solver = SearchSolver(DotsAndBoxes(*shape, reward="margin"))
+    check_empty_board(solver, *LARGEST_EMPTY_BOARDS[shape])
 
 
 def test_tall_boards_are_worth_what_wide_ones_are():
@@ -460,7 +468,14 @@ def test_a_search_that_runs_out_of_time_says_so():
 
 def test_too_many_open_lines_are_refused():
     game = DotsAndBoxes(6, 6)
+    start = jax.tree.map(lambda leaf: leaf[None], game.init())
     with pytest.raises(TooLargeError, match="84 lines are open"):
+        SearchSolver(game, seconds=1.0).solve(start)
+
+
+def test_a_search_that_would_take_days_is_refused_unless_it_has_a_limit():
+    game = DotsAndBoxes(5, 5)
+    with pytest.raises(TooLargeError, match=r"60 lines are open.* hours and .* GB.* limit of seconds"):
         SearchSolver(game).solve(jax.tree.map(lambda leaf: leaf[None], game.init()))
 
 

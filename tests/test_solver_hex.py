@@ -236,6 +236,20 @@ def test_winning_replies_on_6x6_are_the_known_ones(opening, replies):
     assert moves_with(game, WIN, moves) == set(replies.split())
 
 
+def test_the_number_of_winning_replies_on_6x6_is_known():
+    # By an independent solver: 72 replies to all first moves, and 213 and 225 third moves after a1 and b1.
+    def winning_moves_after_one_more(black, white, player):
+        empty = [cell for cell in range(36) if not (black | white) >> cell & 1]
+        return sum(
+            np.sum(results(searcher_of(6), Position(black, white, player).after(cell)) == WIN)
+            for cell in empty
+        )
+
+    assert winning_moves_after_one_more(0, 0, 0) == 72
+    assert winning_moves_after_one_more(1 << 0, 0, 1) == 213
+    assert winning_moves_after_one_more(1 << 1, 0, 1) == 225
+
+
 @pytest.mark.parametrize(("size", "counts"), [(3, (5, 4, 224)), (4, (4, 26, 1344))])
 def test_the_number_of_winning_moves_after_every_one_and_two_stones_is_known(size, counts):
     # Sequences of moves whose last one wins for its mover, counted by an independent program.
