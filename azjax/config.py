@@ -1,6 +1,7 @@
 """A run's configuration: frozen dataclasses that check themselves when built."""
 
 import dataclasses
+import re
 import typing
 from typing import Any, Literal
 
@@ -86,9 +87,9 @@ class SelfplayConfig:
         check(self.lanes >= 1, "selfplay.lanes", "at least 1", self.lanes)
         check(self.plies >= 1, "selfplay.plies", "at least 1", self.plies)
         check(
-            self.openings in OPENINGS or self.openings.endswith(".jsonl"),
+            self.openings in OPENINGS or re.fullmatch(r"R[1-9]\d*|.*\.jsonl", self.openings) is not None,
             "selfplay.openings",
-            f"one of {', '.join(OPENINGS)}, or a position file, NAME.jsonl",
+            f"one of {', '.join(OPENINGS)}, R and a number of random moves, or a position file, NAME.jsonl",
             self.openings,
         )
         check(self.temperature >= 0, "selfplay.temperature", "at least 0", self.temperature)

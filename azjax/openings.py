@@ -1,15 +1,16 @@
 """Forced openings: where self-play games start (Daliri 2022).
 
 A1, A2 and A3 are all sequences of one, two or three legal moves, A123 all of them together; each game draws
-one uniformly. A position file gives any other set, such as winning openings only. Only positions that have been
-searched are learned from: forced moves leave no training data.
+one uniformly. R8 are random positions after at most eight moves: games from them visit what strong players avoid,
+so that the network learns to punish mistakes too. A position file gives any other set, such as winning openings
+only. Only positions that have been searched are learned from: forced moves leave no training data.
 """
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from azjax.envs.core import Game, GameError
+from azjax.envs.core import Game, GameError, GameState, random_action
 from azjax.positions import read_positions, stack
 from azjax.selfplay import Openings, standard_opening
 
@@ -22,11 +23,13 @@ def make_openings(game: Game, kind: str = "none", random_share: float = 0.0) -> 
 
     Args:
       game: the rules.
-      kind: "none", "A1", "A2", "A3", "A123", or the path of a position file.
+      kind: "none", "A1", "A2", "A3", "A123", "R" and a number of moves, or the path of a position file.
       random_share: of the games that start with one random move although `kind` is "none".
     """
     if kind.endswith(".jsonl"):
         return openings_of_file(game, kind)
+    if is_random(kind):
+        return random_openings(game, int(kind[1:]))
     if kind not in LENGTHS:
         raise GameError(f"openings must be one of {', '.join(LENGTHS)}, got {kind!r}")
     if kind == "none":
@@ -40,6 +43,35 @@ def make_openings(game: Game, kind: str = "none", random_share: float = 0.0) -> 
         return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), start, first_moves)
     parts = [opening_positions(game, length) for length in LENGTHS[kind]]
     return jax.tree.map(lambda *columns: jnp.concatenate(columns), *parts)
+
+
+def is_random(kind: str) -> bool:
+    """Whether a kind is `R` and a number of moves."""
+    return kind[:1] == "R" and kind[1:].isdigit() and int(kind[1:]) > 0
+
+
+def random_openings(game: Game, most: int, number: int = 2**15, seed: int = 0) -> Openings:
+    """Positions after random moves, 0 to `most` of them equally often; a game that would end stays where it is."""
+
+    def walk(key: jax.Array) -> tuple[GameState, jax.Array]:
+        length_key, init_key, key = jax.random.split(key, 3)
+        length = jax.random.randint(length_key, (), 0, most + 1)
+
+        def ply(carry, drawn):
+            state, plies = carry
+            number, key = drawn
+            after = game.step(state, random_action(key, game.legal_action_mask(state)))
+            moves = (number < length) & ~game.is_terminal(after)
+            return (
+                jax.tree.map(lambda old, new: jnp.where(moves, new, old), state, after),
+                plies + moves,
+            ), None
+
+        start = (game.init(init_key), jnp.int32(0))
+        drawn = (jnp.arange(most), jax.random.split(key, most))
+        return jax.lax.scan(ply, start, drawn)[0]
+
+    return Openings(*jax.jit(jax.vmap(walk))(jax.random.split(jax.random.key(seed), number)))
 
 
 def openings_of_file(game: Game, path: str) -> Openings:

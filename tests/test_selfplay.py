@@ -126,6 +126,18 @@ def test_no_lane_is_idle():
         assert not jax.vmap(game.is_terminal)(lanes.state).any()
 
 
+def test_random_openings_are_unfinished_and_of_all_lengths():
+    game = Hex(size=3)
+    openings = make_openings(game, "R4")
+    stones = np.asarray((openings.states.board != 0).sum(-1))
+    np.testing.assert_array_equal(stones, openings.plies)
+    assert not np.asarray(openings.states.over).any()
+    # Fewer than four moves cannot end a game here, so that each length has about a fifth of the openings.
+    shares = np.bincount(stones, minlength=5) / len(stones)
+    np.testing.assert_allclose(shares, 0.2, atol=0.01)
+    assert len({row.tobytes() for row in np.asarray(openings.states.board)[stones == 2]}) == 72
+
+
 def test_a_position_file_can_open_the_games(tmp_path):
     game = Hex(size=3)
     path = tmp_path / "openings.jsonl"
