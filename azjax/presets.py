@@ -208,7 +208,7 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
             "Hex 5x5, the main example; 99 % of a solved suite within 10 minutes",
             _decaying(
                 _quick(
-                    Hex(size=5), selfplay=SelfplayConfig(lanes=128, plies=8, openings="R8"), iterations=700
+                    Hex(size=5), selfplay=SelfplayConfig(lanes=128, plies=8, openings="R8"), iterations=500
                 )
             ),
         ),
