@@ -205,7 +205,7 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
         ),
         "hex3": ("Hex 3x3; perfect in about a minute", _tiny(Hex(size=3), 60)),
         "hex5": (
-            "Hex 5x5, the main example; 99 % of a solved suite within 10 minutes",
+            "Hex 5x5, the main example; 99 % of a solved suite in about 10 minutes",
             _decaying(
                 _quick(
                     Hex(size=5), selfplay=SelfplayConfig(lanes=128, plies=8, openings="R8"), iterations=500
