@@ -21,6 +21,7 @@ from azjax.envs.dots_and_boxes import (
     peters_numbers,
 )
 from azjax.solvers import chains, dots_search
+from azjax.solvers.bits import count_bits
 from azjax.solvers.core import TooLargeError
 from azjax.solvers.dots_and_boxes import TableSolver, estimate, load_solver, make_solver, solve_table
 from azjax.solvers.dots_search import SearchSolver
@@ -436,7 +437,7 @@ def count_exceptions(graph, table, first, last):
         elif position:
             two = np.uint64(0)
             for strings in graph.coins:
-                if dots_search._popcount(position & strings) == 2:
+                if count_bits(position & strings) == 2:
                     two |= strings
             best = -100
             for move in range(dots_search._expand(graph, position, two, rows)):

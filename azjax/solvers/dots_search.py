@@ -34,10 +34,9 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from llvmlite import ir
-from numba.extending import intrinsic
 
 from azjax.envs.dots_and_boxes import DotsAndBoxes, DotsAndBoxesState, strings_and_coins
+from azjax.solvers.bits import bit_of, count_bits, highest_bit, lowest_bit
 from azjax.solvers.core import Solution, TooLargeError
 
 MAX_OPEN_LINES = 64
@@ -331,39 +330,7 @@ def _aligned_zeros(entries: int) -> np.ndarray:
     return memory[start : start + 2 * entries].reshape(entries, 2)
 
 
-@intrinsic
-def _popcount(typing_context, x):
-    def generate(context, builder, signature, arguments):
-        return builder.ctpop(arguments[0])
-
-    return numba.int64(numba.uint64), generate
-
-
-@intrinsic
-def _lowest(typing_context, x):
-    # The number of the lowest one bit.
-    def generate(context, builder, signature, arguments):
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return numba.int64(numba.uint64), generate
-
-
-@intrinsic
-def _highest(typing_context, x):
-    # The number of the highest one bit.
-    def generate(context, builder, signature, arguments):
-        zeros = builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 1))
-        return builder.sub(ir.Constant(ir.IntType(64), 63), zeros)
-
-    return numba.int64(numba.uint64), generate
-
-
 _compiled = functools.partial(numba.njit, cache=True)
-
-
-@_compiled
-def _bit(string):
-    return _ONE << np.uint64(string)
 
 
 @_compiled
@@ -375,7 +342,7 @@ def _beyond(graph, string, coin):
 @_compiled
 def _degree(graph, position, coin):
     # The open strings of a coin; the ground has none.
-    return 0 if coin == _GROUND else _popcount(position & graph.coins[coin])
+    return 0 if coin == _GROUND else count_bits(position & graph.coins[coin])
 
 
 @_compiled
@@ -387,8 +354,8 @@ def _take_from(graph, position, coin):
     """
     taken = 0
     while True:
-        string = _lowest(position & graph.coins[coin])
-        position ^= _bit(string)
+        string = lowest_bit(position & graph.coins[coin])
+        position ^= bit_of(string)
         taken += 1
         coin = _beyond(graph, string, coin)
         if coin == _GROUND:
@@ -410,10 +377,10 @@ def _settle(graph, position):
     taken = 0
     for coin in range(graph.coins.shape[0]):
         if _degree(graph, position, coin) == 1:
-            string = _lowest(position & graph.coins[coin])
+            string = lowest_bit(position & graph.coins[coin])
             degree = _degree(graph, position, _beyond(graph, string, coin))
             if degree != 2:
-                position ^= _bit(string)
+                position ^= bit_of(string)
                 taken += 2 if degree == 1 else 1
     has_exit = closed = False
     ends = np.zeros(graph.coins.shape[0], np.bool_)
@@ -436,7 +403,7 @@ def _settle(graph, position):
 @_compiled
 def _settle_after(graph, position, string):
     """`_settle` after cutting a string of a quiet position, where captures can only start at its ends."""
-    position ^= _bit(string)
+    position ^= bit_of(string)
     taken = give = 0
     for end in range(2):
         coin = graph.ends[string, end]
@@ -456,16 +423,16 @@ def _chain_through(graph, position, string):
 
     The string must have an end of degree two. In a chain of two boxes the string to open is the middle one.
     """
-    chain = _bit(string)
+    chain = bit_of(string)
     opening = string
     for end in range(2):
         coin = graph.ends[string, end]
         last = string
         while _degree(graph, position, coin) == 2:
-            last = _lowest(position & graph.coins[coin] & ~_bit(last))
-            if chain & _bit(last):
+            last = lowest_bit(position & graph.coins[coin] & ~bit_of(last))
+            if chain & bit_of(last):
                 return chain, opening  # round a loop
-            chain |= _bit(last)
+            chain |= bit_of(last)
             coin = _beyond(graph, last, coin)
             if _degree(graph, position, coin) == 2:
                 opening = last
@@ -491,11 +458,11 @@ def _image(graph, symmetry, position):
 def _representative(graph, position):
     # Among strings that do the same, the lowest are the open ones.
     for group in graph.groups:
-        closed = _popcount(group & ~position)
-        if 0 < closed < _popcount(group):
+        closed = count_bits(group & ~position)
+        if 0 < closed < count_bits(group):
             position |= group
             for _ in range(closed):
-                position ^= _bit(_highest(position & group))
+                position ^= bit_of(highest_bit(position & group))
     return position
 
 
@@ -552,7 +519,7 @@ def _expand(graph, position, two, rows):
     smallest. Then openings, the cheapest first.
     """
     symmetries = 1
-    if 2 * _popcount(position) > graph.ends.shape[0]:
+    if 2 * count_bits(position) > graph.ends.shape[0]:
         symmetries = graph.images.shape[0]
     for symmetry in range(1, symmetries):
         rows[_IMAGES, symmetry] = np.int64(_representative(graph, _image(graph, symmetry, position)))
@@ -560,29 +527,29 @@ def _expand(graph, position, two, rows):
     safe = position & ~two
     left = safe
     while left:
-        string = _lowest(left)
+        string = lowest_bit(left)
         left &= left - _ONE
-        if position & graph.kin[string] & ~(_bit(string) | (_bit(string) - _ONE)):
+        if position & graph.kin[string] & ~(bit_of(string) | (bit_of(string) - _ONE)):
             continue  # the last of its kin stands for it
-        remaining = safe ^ _bit(string)
+        remaining = safe ^ bit_of(string)
         for end in range(2):
             coin = graph.ends[string, end]
             if _degree(graph, position, coin) == 3:
                 remaining &= ~graph.coins[coin]
-        after = position ^ _bit(string)
+        after = position ^ bit_of(string)
         for symmetry in range(1, symmetries):
             image = np.uint64(rows[_IMAGES, symmetry])
-            cut = _highest(image & graph.kin[graph.images[symmetry, string]])
-            after = min(after, image ^ _bit(cut))
+            cut = highest_bit(image & graph.kin[graph.images[symmetry, string]])
+            after = min(after, image ^ bit_of(cut))
         rows[_AFTER, count] = np.int64(after)
         rows[_TAKEN, count] = 0
         rows[_GIVE, count] = 0
         rows[_STRING, count] = string
-        rows[_SCORE, count] = -_popcount(remaining)
+        rows[_SCORE, count] = -count_bits(remaining)
         count += 1
     left = position & two
     while left:
-        chain, string = _chain_through(graph, position, _lowest(left))
+        chain, string = _chain_through(graph, position, lowest_bit(left))
         left &= ~chain
         after, taken, give = _settle_after(graph, position, string)
         if symmetries > 1:
@@ -641,7 +608,7 @@ def _search(graph, table, children, counters, position, ply, bound):
     boxes = np.int64(0)
     two = np.uint64(0)  # the strings of coins of degree two
     for strings in graph.coins:
-        degree = _popcount(position & strings)
+        degree = count_bits(position & strings)
         boxes += degree > 0
         if degree == 2:
             two |= strings

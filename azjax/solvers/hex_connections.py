@@ -18,9 +18,8 @@ its shapes, which makes this four times faster than arrays.)
 
 import numba
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+
+from azjax.solvers.bits import bit_of, count_bits, lowest_bit
 
 MAX_SIZE = 8
 MAX_CELLS = MAX_SIZE * MAX_SIZE
@@ -83,32 +82,6 @@ def neighbour_cells(size: int) -> np.ndarray:
         inside = (0 <= r) & (r < size) & (0 <= c) & (c < size)
         around.append(np.where(inside, r * size + c, -1))
     return np.stack(around, axis=1).astype(np.int32)
-
-
-@intrinsic
-def count_bits(typing_context, word):
-    """The number of ones in a uint64."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.ctpop(arguments[0])
-
-    return types.int64(types.uint64), generate
-
-
-@intrinsic
-def lowest_bit(typing_context, word):
-    """The place of the lowest one in a uint64 that has any."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.uint64), generate
-
-
-@numba.njit(cache=True)
-def bit_of(cell):
-    """The set of one cell."""
-    return _ONE << np.uint64(cell)
 
 
 @numba.njit(cache=True)

@@ -13,7 +13,8 @@ The functions work on a record with these `FIELDS` and those of `hex_connections
 import numba
 import numpy as np
 
-from azjax.solvers.hex_connections import MAX_CELLS, bit_of, lowest_bit, neighbour_cells
+from azjax.solvers.bits import bit_of, lowest_bit
+from azjax.solvers.hex_connections import MAX_CELLS, neighbour_cells
 
 # The surroundings of a cell are a pattern of two bits a neighbour, clockwise: 1 Black, 2 White.
 FIELDS = [

@@ -19,7 +19,8 @@ import numba
 import numpy as np
 
 from azjax.solvers import hex_connections, hex_inferior
-from azjax.solvers.hex_connections import FULL, MAX_CELLS, bit_of, count_bits, lowest_bit
+from azjax.solvers.bits import bit_of, count_bits, lowest_bit
+from azjax.solvers.hex_connections import FULL, MAX_CELLS
 
 WIN, LOSS, UNKNOWN = 1, -1, 0  # for the player to move
 
