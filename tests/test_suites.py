@@ -199,7 +199,7 @@ def test_suites_of_several_boards_are_answered_in_the_order_of_the_file():
 
 @pytest.mark.parametrize(
     ("name", "size", "fewest", "bounds"),
-    [("hex5", 5, 250, (1, 5)), ("hex6", 6, 100, (1, 5)), ("hex8", 8, 60, (2, 4))],
+    [("hex5", 5, 250, (1, 5)), ("hex6", 6, 100, (1, 5)), ("hex8", 8, 100, (2, 4))],
 )
 def test_ready_made_suites_are_what_their_recipe_says(name, size, fewest, bounds):
     lines = [json.loads(text) for text in suites.find_suite(name).read_text().splitlines()]
