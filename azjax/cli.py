@@ -16,7 +16,7 @@ COMMANDS = {
     "report": "RUN                 draw a run's curves, a game and the opening heat map again",
     "evaluate": "RUN --judge ...   measure every checkpoint of a run, and draw the curves",
     "suite": "build|run ...        make a suite of solved positions, or ask an agent about one",
-    "openings": "GAME [options]    all legal or winning openings, as a database",
+    "openings": "GAME [options]    all legal or winning openings, as a database or to train from",
     "match": "GAME A B [options]   many games between two agents, with intervals",
     "tournament": "GAME A B ...    a round robin or a ladder, with ratings; goes on where it stopped",
     "play": "GAME AGENT [options]  play against an agent in the terminal",

@@ -1,16 +1,15 @@
 """A run's configuration: frozen dataclasses that check themselves when built."""
 
 import dataclasses
-import re
 import typing
 from typing import Any, Literal
 
 import optax
 
+from azjax import openings
 from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex, PgxGame, make
 from azjax.networks import NetworkConfig
 
-OPENINGS = ("none", "A1", "A2", "A3", "A123")
 AnyGame = Hex | ChineseCheckers | DotsAndBoxes | PgxGame
 
 
@@ -77,21 +76,16 @@ class SelfplayConfig:
     temperature_drop: int = 8  # how many moves those are; then the best move is played
     flattened_opening: bool = False  # sample the first moves from softmax(1.5 * visits) as Jacobsen 2019
     random_opening_share: float = 0.0  # of games whose first move is drawn uniformly
-    openings: str = (
-        "none"  # forced: A1, A2, A3, A123 (all legal 1 to 3 moves, Daliri 2022), or a position file
-    )
-    value_target: Literal["outcome", "root", "mixture", "td_lambda"] = "outcome"
+    # Forced: A1, A2, A3 or A123 (all legal 1 to 3 moves, Daliri 2022), R8 (up to 8 random moves), or a position file,
+    # NAME.jsonl, such as the winning openings of `azjax openings`.
+    openings: str = "none"
+    value_target: Literal["outcome", "root", "mixture", "td_lambda"] = "outcome"  # what a value learns
     value_share: float = 0.5  # mixture: of the search's value; td_lambda: lambda
 
     def __post_init__(self):
         check(self.lanes >= 1, "selfplay.lanes", "at least 1", self.lanes)
         check(self.plies >= 1, "selfplay.plies", "at least 1", self.plies)
-        check(
-            self.openings in OPENINGS or re.fullmatch(r"R[1-9]\d*|.*\.jsonl", self.openings) is not None,
-            "selfplay.openings",
-            f"one of {', '.join(OPENINGS)}, R and a number of random moves, or a position file, NAME.jsonl",
-            self.openings,
-        )
+        check(openings.is_kind(self.openings), "selfplay.openings", openings.KINDS, self.openings)
         check(self.temperature >= 0, "selfplay.temperature", "at least 0", self.temperature)
         check(
             0 <= self.random_opening_share <= 1,
@@ -109,6 +103,7 @@ class ReplayConfig:
     capacity: int = 65536  # positions
     window_games: int | None = None  # draw from so many of the newest games; None: from all positions
     by_game: bool = False  # draw a game first, then a position in it
+    overwrite: float = 1.0  # the chance that a position replaces an old one in a full ring (Karki 2024)
     batch_size: int = 256
     reuse: float = 4.0  # how often a position is learned from, on average
     warm_up: int = 2048  # positions stored before learning starts
@@ -120,6 +115,13 @@ class ReplayConfig:
         check(self.reuse > 0, "replay.reuse", "above 0", self.reuse)
         check(self.warm_up >= 1, "replay.warm_up", "at least 1", self.warm_up)
         check(self.groups >= 1, "replay.groups", "at least 1", self.groups)
+        check(0 < self.overwrite <= 1, "replay.overwrite", "above 0 and at most 1", self.overwrite)
+        check(
+            self.overwrite == 1 or self.window_games is None,
+            "replay.overwrite",
+            "1 with window_games: what stays would be counted as new",
+            self.overwrite,
+        )
         for field in ("capacity", "batch_size"):
             value = getattr(self, field)
             check(value % self.groups == 0, f"replay.{field}", f"a multiple of groups ({self.groups})", value)

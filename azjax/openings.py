@@ -2,7 +2,8 @@
 
 A1, A2 and A3 are all sequences of one, two or three legal moves, A123 all of them together; each game draws
 one uniformly. R8 are random positions after at most eight moves: games from them visit what strong players avoid,
-so that the network learns to punish mistakes too. A position file gives any other set, such as winning openings
+so that the network learns to punish mistakes too. U are positions drawn uniformly from all there are, for every other
+game: the rest start as usual. A position file gives any other set, such as winning openings
 only. Only positions that have been searched are learned from: forced moves leave no training data.
 """
 
@@ -15,6 +16,7 @@ from azjax.positions import read_positions, stack
 from azjax.selfplay import Openings, standard_opening
 
 LENGTHS = {"none": (0,), "A1": (1,), "A2": (2,), "A3": (3,), "A123": (1, 2, 3)}
+KINDS = f"one of {', '.join(LENGTHS)}, U, R and a number of random moves, or a position file, NAME.jsonl"
 MOST_ROWS = 2_000_000
 
 
@@ -23,15 +25,17 @@ def make_openings(game: Game, kind: str = "none", random_share: float = 0.0) -> 
 
     Args:
       game: the rules.
-      kind: "none", "A1", "A2", "A3", "A123", "R" and a number of moves, or the path of a position file.
+      kind: one of `KINDS`.
       random_share: of the games that start with one random move although `kind` is "none".
     """
+    if not is_kind(kind):
+        raise GameError(f"openings must be {KINDS}, got {kind!r}")
     if kind.endswith(".jsonl"):
         return openings_of_file(game, kind)
     if is_random(kind):
         return random_openings(game, int(kind[1:]))
-    if kind not in LENGTHS:
-        raise GameError(f"openings must be one of {', '.join(LENGTHS)}, got {kind!r}")
+    if kind == "U":
+        return uniform_openings(game)
     if kind == "none":
         if random_share == 0:
             return standard_opening(game)
@@ -45,9 +49,14 @@ def make_openings(game: Game, kind: str = "none", random_share: float = 0.0) -> 
     return jax.tree.map(lambda *columns: jnp.concatenate(columns), *parts)
 
 
+def is_kind(kind: str) -> bool:
+    """Whether a text is one of `KINDS`; the file it may name need not exist."""
+    return kind in LENGTHS or kind == "U" or is_random(kind) or kind.endswith(".jsonl")
+
+
 def is_random(kind: str) -> bool:
     """Whether a kind is `R` and a number of moves."""
-    return kind[:1] == "R" and kind[1:].isdigit() and int(kind[1:]) > 0
+    return kind[:1] == "R" and kind[1:].isdecimal() and int(kind[1:]) > 0
 
 
 def random_openings(game: Game, most: int, number: int = 2**15, seed: int = 0) -> Openings:
@@ -72,6 +81,19 @@ def random_openings(game: Game, most: int, number: int = 2**15, seed: int = 0) -
         return jax.lax.scan(ply, start, drawn)[0]
 
     return Openings(*jax.jit(jax.vmap(walk))(jax.random.split(jax.random.key(seed), number)))
+
+
+def uniform_openings(game: Game, number: int = 2**15, seed: int = 0) -> Openings:
+    """The starting position and positions drawn from all there are, see `random_positions`, equally often."""
+    from azjax.evaluation.ground_truth import random_positions  # which imports configurations, and they this
+
+    drawn = jax.tree.map(jnp.asarray, random_positions(game, jax.random.key(seed), number))
+    count = drawn.current_player.shape[0]
+    start = standard_opening(game)
+    states = jax.tree.map(
+        lambda one, all_: jnp.concatenate([jnp.repeat(one, count, axis=0), all_]), start.states, drawn
+    )
+    return Openings(states, jnp.zeros(2 * count, jnp.int32))
 
 
 def openings_of_file(game: Game, path: str) -> Openings:

@@ -52,18 +52,23 @@ def empty(row: Position, groups: int, capacity: int, games: int) -> Ring:
     )
 
 
-def append_game(ring: Ring, group: jax.Array, rows: Position, length: jax.Array) -> Ring:
+def append_game(
+    ring: Ring, group: jax.Array, rows: Position, length: jax.Array, replaces: jax.Array | bool = True
+) -> Ring:
     """Writes one game: the first `length` of the rows, in order.
 
     Args:
       group: [] int32, whose ring.
       rows: [max length, ...].
       length: [] int32; a game without rows leaves no trace.
+      replaces: [max length] bool, which rows take the place of an older one; the others are lost where they meet
+        one, and the write head moves on all the same (Karki 2024).
     """
     written, games, kept = ring.written[group], ring.games[group], ring.starts.shape[1]
     number = jnp.arange(rows.value.shape[0])
+    is_written = (number < length) & (replaces | (written + number < ring.capacity))
     # What is not to be written is sent out of range, where writes are dropped.
-    place = jnp.where(number < length, (written + number) % ring.capacity, ring.capacity)
+    place = jnp.where(is_written, (written + number) % ring.capacity, ring.capacity)
     start = jnp.where(length > 0, games % kept, kept)
     return Ring(
         rows=jax.tree.map(lambda old, new: old.at[group, place].set(new, mode="drop"), ring.rows, rows),

@@ -47,8 +47,8 @@ def summarise(run: checkpoint.Run, console: Console) -> None:
     truths = [name.replace("_", " ") for name in judged[-1].get("truth", {})]
     opponents = judged[-1]["evaluation"]
     table = Table("iteration", "minutes", "positions", *opponents, *truths, title="strength")
-    shown = judged if len(judged) <= 8 else judged[:: len(judged) // 7] + judged[-1:]
-    for row in shown:
+    shown = np.linspace(0, len(judged) - 1, min(len(judged), 8)).round().astype(int)
+    for row in (judged[number] for number in shown):
         shares = [result["score"] for result in row["evaluation"].values()] + [*row.get("truth", {}).values()]
         scores = (f"{100 * share:.0f} %" for share in shares)
         table.add_row(str(row["iteration"]), f"{row['seconds'] / 60:.1f}", f"{row['positions']:,}", *scores)

@@ -87,6 +87,7 @@ def play(
     lanes: Lanes,
     ring: replay.Ring,
     plies: int,
+    overwrite: float = 1.0,
 ) -> tuple[Lanes, replay.Ring, Counts]:
     """Plays `plies` moves in every lane.
 
@@ -101,6 +102,7 @@ def play(
       lanes: the games under way.
       ring: receives the finished ones; each of its groups serves an equal share of the lanes, in order.
       plies: how many moves.
+      overwrite: the chance that a position takes an old one's place in a full ring.
     """
 
     def ply(carry, _):
@@ -113,7 +115,7 @@ def play(
         lanes = lanes._replace(state=jax.vmap(game.step)(lanes.state, action), ply=lanes.ply + 1, key=key)
 
         over = jax.vmap(game.is_terminal)(lanes.state)
-        ring = _store_finished(game, value_targets, lanes, over, ring)
+        ring = _store_finished(game, value_targets, lanes, over, ring, overwrite)
         counts = _count(counts, lanes, over, jax.vmap(game.rewards)(lanes.state)[:, 0])
         new_state, new_ply = _new_games(openings, opening_key)
 
@@ -145,7 +147,9 @@ def _remember(lanes: Lanes, output: SearchOutput) -> Lanes:
     return lanes._replace(moments=moments, length=lanes.length + 1)
 
 
-def _store_finished(game, value_targets, lanes: Lanes, over: jax.Array, ring: replay.Ring) -> replay.Ring:
+def _store_finished(
+    game, value_targets, lanes: Lanes, over: jax.Array, ring: replay.Ring, overwrite: float
+) -> replay.Ring:
     """Appends the games of the lanes that are over, one after the other."""
     with_final = ring.rows.final is not None
     lanes_a_group = over.shape[0] // ring.written.shape[0]
@@ -158,7 +162,12 @@ def _store_finished(game, value_targets, lanes: Lanes, over: jax.Array, ring: re
         ring, left = carry
         lane = jnp.argmax(left)
         rows = _finished_game(game, value_targets, lanes, lane, with_final)
-        ring = replay.append_game(ring, lane // lanes_a_group, rows, lanes.length[lane])
+        replaces = True
+        if overwrite < 1:
+            # The lane's next key, used for this alone: `play` splits keys and never folds numbers into them.
+            key = jax.random.fold_in(lanes.key[lane], 0)
+            replaces = jax.random.bernoulli(key, overwrite, rows.value.shape)
+        ring = replay.append_game(ring, lane // lanes_a_group, rows, lanes.length[lane], replaces)
         return ring, left.at[lane].set(False)
 
     ring, _ = jax.lax.while_loop(any_left, store_one, (ring, over))

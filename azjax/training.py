@@ -138,6 +138,7 @@ def make_trainer(config: TrainConfig, mesh: Mesh) -> Trainer:
             state.lanes,
             state.ring,
             config.selfplay.plies,
+            config.replay.overwrite,
         )
         counts = jax.lax.psum(counts, DEVICES)
         state = state._replace(

@@ -1,12 +1,17 @@
 """The commands around training, as they are typed."""
 
+import io
 import json
 import pathlib
+import re
 import sys
+import types
 
 import pytest
+from rich.console import Console
 
-from azjax import cli, presets
+from azjax import cli, presets, report
+from azjax.commands import progress
 
 TINY = [
     *("--search.simulations", "2", "--selfplay.lanes", "8", "--selfplay.plies", "4"),
@@ -71,6 +76,34 @@ def test_every_command_of_the_help_exists(capsys):
         assert (folder / f"{name}.py").exists()
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("stderr, shown", [(io.StringIO, False), (Terminal, True)])
+def test_the_bar_prints_nothing_unless_stderr_is_a_terminal(monkeypatch, stderr, shown):
+    monkeypatch.setenv("TERM", "xterm")
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "stderr", stderr())
+    with progress.bar() as show:
+        show("counting", 1, 2)
+        show("counting", 2, 2)
+    assert ("counting" in sys.stderr.getvalue()) is shown
+    assert bool(sys.stderr.getvalue()) is shown
+
+
 def test_a_malformed_place_among_processes_is_refused(capsys):
     assert cli.main(["train", "hex3", "--distributed", "here"]) == 2
     assert "HOST:PORT,PROCESSES,NUMBER" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [1, 8, 13, 14])
+def test_the_report_shows_at_most_eight_rows_the_first_and_the_last_among_them(number, capsys):
+    row = {"seconds": 60.0, "positions": 10, "evaluation": {"random": {"score": 0.5}}}
+    rows = [row | {"iteration": 1000 + i} for i in range(number)]
+    report.summarise(types.SimpleNamespace(read_metrics=lambda: rows), Console())
+    shown = re.findall(r"\b10\d\d\b", capsys.readouterr().out)
+    assert len(shown) == len(set(shown)) == min(8, number)
+    assert (shown[0], shown[-1]) == ("1000", str(999 + number))

@@ -124,7 +124,6 @@ def test_numbers_are_found_by_their_path():
 
 
 def test_a_picture_is_drawn(tmp_path):
-    pytest.importorskip("matplotlib")
     x = np.arange(20)
     curves.plot(tmp_path / "curve.png", {"a": (x, x / 20), "none": ([], [])}, title="a curve")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
@@ -163,6 +162,18 @@ def test_the_command_measures_every_checkpoint_once(run_folder, capsys, monkeypa
     monkeypatch.setattr(judges, "make_judge", None)  # nothing is left to be judged
     assert cli.main(arguments) == 0
     assert json.loads(capsys.readouterr().out) == first
+
+
+def test_the_command_asks_the_agent_about_the_whole_game(run_folder, capsys):
+    asked = ["--judge", "whole", "exploitability", "--simulations", "0", "--no-plot", "--json"]
+    assert cli.main(["evaluate", str(run_folder), *asked]) == 0
+    found = json.loads(capsys.readouterr().out)
+    whole, exploited = found["whole"][0], found["exploitability"][0]
+    assert whole["every_position"] and whole["kept"]["all"]["of"] == 4520  # 5514 positions, 994 of them over
+    # Who has learned nothing errs somewhere, and loses as White to whoever opens in the middle.
+    assert 0 < whole["kept_where_it_matters"]["all"]["share"] < 1
+    assert (exploited["game_value"], exploited["as_second"]) == (1, -1)
+    assert exploited["total"] == (1 - exploited["as_first"]) / 2
 
 
 def test_an_unknown_judge_is_refused_with_all_there_are(run_folder, capsys):

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from evosax.algorithms import Sep_CMA_ES
 
 from azjax.agents.core import AgentError
 from azjax.envs import Hex
@@ -220,8 +221,7 @@ def test_the_rate_never_reaches_zero():
 
 
 def test_the_classical_strategy_agrees_with_evosax():
-    algorithms = pytest.importorskip("evosax.algorithms")
-    theirs = algorithms.Sep_CMA_ES(population_size=12, solution=jnp.zeros(10))
+    theirs = Sep_CMA_ES(population_size=12, solution=jnp.zeros(10))
     params = theirs.default_params
     state = theirs.init(jax.random.key(0), jnp.ones(10), params)
     strategy = classical_csa(10, 12)
@@ -239,7 +239,6 @@ def test_the_classical_strategy_agrees_with_evosax():
 
 
 def test_a_full_covariance_of_evosax_masters_an_ellipsoid():
-    pytest.importorskip("evosax")
     scales = jnp.logspace(0, 2, 6)
 
     def ellipsoid(x):
@@ -255,7 +254,6 @@ def test_a_full_covariance_of_evosax_masters_an_ellipsoid():
 def test_a_strategy_there_is_not_is_refused():
     with pytest.raises(ValueError, match="csa-classical or evosax:NAME, got 'annealing'"):
         make_strategy(dataclasses.replace(TINY, strategy="annealing"), 10)
-    pytest.importorskip("evosax")
     with pytest.raises(ValueError, match="evosax has no strategy 'Nonsense'"):
         make_strategy(dataclasses.replace(TINY, strategy="evosax:Nonsense"), 10)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from azjax import replay
+from azjax.agents import make_agent
 from azjax.agents.core import Agent
 from azjax.envs import ChineseCheckers, Hex, PgxGame
 from azjax.evaluation import ground_truth, position_sets, suites
@@ -205,6 +206,26 @@ def test_the_best_response_beats_an_agent_that_opens_with_a_losing_move():
     found = ground_truth.exploitability(solver_of(2), first_legal(Hex(2)))
     assert (found.as_first, found.as_second) == (-1, -1)
     assert found.total == 1  # it gives away 2 as the first player and nothing as the second
+
+
+@pytest.mark.parametrize(
+    "game",
+    [Hex(3), pytest.param(ChineseCheckers(size=4, pieces=3), marks=pytest.mark.slow)],
+    ids=["hex", "checkers"],
+)
+def test_the_optimal_agent_gives_nothing_away_and_a_random_one_does(game):
+    # Not `perfect`: it draws among the moves that keep a win, and one draw a position may lead in circles.
+    solver = ground_truth.solver_for(game)
+    whole, exploited = {}, {}
+    for name in ("optimal", "random"):
+        agent = make_agent(name, ground_truth.without_past(game))
+        moves = functools.partial(suites.ask, agent, jax.random.key(0))
+        whole[name] = ground_truth.whole_game(solver, moves, limit=6000)  # all of Hex, a sample of the other
+        exploited[name] = ground_truth.exploitability(solver, moves).total
+    assert whole["optimal"]["kept"]["all"].share == 1
+    assert exploited["optimal"] == 0
+    assert whole["random"]["kept_where_it_matters"]["all"].share < 0.9
+    assert exploited["random"] > 0
 
 
 def test_endless_play_is_a_draw_for_the_best_response():

@@ -2,16 +2,19 @@
 
 import contextlib
 import functools
+import json
 import sqlite3
 
 import jax
 import numpy as np
 import pytest
 
+from azjax import cli
 from azjax.envs import Hex
 from azjax.envs.core import GameError
+from azjax.evaluation import ground_truth, position_sets
 from azjax.evaluation import openings_database as database
-from azjax.evaluation import position_sets
+from azjax.openings import make_openings
 from azjax.solvers.hex import make_solver
 
 
@@ -99,9 +102,10 @@ def test_a_database_of_the_thesis_without_a_list_of_openings_is_read_whole(tmp_p
     assert database.read(tmp_path / "thesis.db", Hex(3)) == [(0,), (0, 4)]
 
 
-def test_openings_start_self_play_where_their_moves_lead():
+def test_openings_start_self_play_where_their_moves_lead(tmp_path):
     game = Hex(3)
-    openings = database.to_openings(game, [(0,), (4, 1, 3)])
+    database.write_position_file(tmp_path / "two.jsonl", game, [(0,), (4, 1, 3)])
+    openings = make_openings(game, str(tmp_path / "two.jsonl"))
     expected = game.init(jax.random.key(0))
     for action in (4, 1, 3):
         expected = game.step(expected, action)
@@ -109,14 +113,35 @@ def test_openings_start_self_play_where_their_moves_lead():
     assert np.array_equal(openings.states.board[1], expected.board)
 
 
-def test_openings_that_end_the_game_start_nothing():
-    game = Hex(2)
+def test_winning_openings_start_self_play_with_their_last_mover_winning(tmp_path, capsys):
+    game, path = Hex(3), tmp_path / "won.jsonl"
+    assert cli.main(["openings", "hex", "--size", "3", "--winning", "--out", str(path), "--json"]) == 0
+    openings = make_openings(game, str(path))
+    assert json.loads(capsys.readouterr().out)["openings"] == {"1": 5, "2": 4, "3": 224}
+    assert np.bincount(openings.plies).tolist() == [0, 5, 4, 224]
+    assert (solver_of(3).value(openings.states) == -1).all()
+
+
+def test_another_ending_is_refused_before_anything_is_solved(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(ground_truth, "solver_for", None)  # nobody may ask for one
+    assert cli.main(["openings", "hex", "--size", "3", "--winning", "--out", str(tmp_path / "won.csv")]) == 2
+    assert "--out must be NAME.db" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_openings_that_end_the_game_start_nothing(tmp_path):
+    game, path = Hex(2), tmp_path / "three.jsonl"
     openings = database.legal_openings(game, (3,))
     # Of the 24 sequences of three stones on 2x2, those end the game whose two black stones are joined: a1-a2, a1-b1
     # is one row, b1-a2 are neighbours. The columns a1-a2 and b1-b2 and the pair b1-a2 join top and bottom: 3 pairs
     # in 2 orders with 2 white stones in between each.
     assert len(openings) == 24
-    assert len(database.to_openings(game, openings).plies) == 24 - 12
+    assert cli.main(["openings", "hex", "--size", "2", "--lengths", "3", "--out", str(path)]) == 0
+    assert len(make_openings(game, str(path)).plies) == 24 - 12
+    # The winning ones end it, all of them.
+    assert (
+        cli.main(["openings", "hex", "--size", "2", "--winning", "--lengths", "3", "--out", str(path)]) == 2
+    )
 
 
 def test_an_illegal_opening_is_refused(tmp_path):

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from azjax import replay, selfplay, targets
-from azjax.envs import DotsAndBoxes, GameError, Hex
+from azjax.config import ConfigError, SelfplayConfig
+from azjax.envs import ChineseCheckers, DotsAndBoxes, GameError, Hex
 from azjax.envs.core import random_action
+from azjax.evaluation import position_sets
 from azjax.openings import make_openings, opening_positions
 from azjax.search import SearchOutput
 
@@ -192,9 +194,27 @@ def test_a_share_of_games_starts_with_a_random_move():
     assert abs(share - 0.5) < 4 * (0.25 / 8000) ** 0.5
 
 
+@pytest.mark.parametrize(
+    "game", [Hex(size=3), ChineseCheckers(size=3, pieces=1), DotsAndBoxes(2, 1)], ids=repr
+)
+def test_uniform_openings_are_the_start_and_unfinished_positions_half_each(game):
+    openings = make_openings(game, "U")
+    count = len(openings.plies) // 2
+    over = np.asarray(jax.jit(jax.vmap(game.is_terminal))(openings.states))
+    assert not over.any()
+    keys = position_sets.keys_of(jax.tree.map(np.asarray, openings.states))
+    start = position_sets.keys_of(position_sets.start_of(game))[0]
+    assert (keys[:count] == start).all()
+    assert len(set(keys[count:].tolist())) > 50
+
+
 def test_an_unknown_kind_of_opening_lists_those_there_are():
-    with pytest.raises(GameError, match="openings must be one of none, A1, A2, A3, A123"):
-        make_openings(Hex(size=3), "B7")
+    message = "openings must be one of none, A1, A2, A3, A123, U, R and a number of random moves, or a position file"
+    for kind in ("B7", "R", "R0", "R2x", "R²", "openings.db"):
+        with pytest.raises(GameError, match=message):
+            make_openings(Hex(size=3), kind)
+        with pytest.raises(ConfigError, match=f"selfplay.{message}"):
+            SelfplayConfig(openings=kind)
 
 
 def numbered_rows(first, count):
@@ -229,6 +249,41 @@ def test_the_ring_overwrites_the_oldest_positions_first():
     counts = drawn(ring)
     assert (counts[:2] == 0).all() and (counts[2:] > 0).all()
     assert abs(counts[2:] - 400).max() < 4 * (4000 * 0.1 * 0.9) ** 0.5
+
+
+@pytest.mark.parametrize("replaces, newest", [(True, [10, 11, 12]), (False, [0, 1, 12])])
+def test_new_positions_may_leave_old_ones_in_their_place(replaces, newest):
+    ring = numbered_ring([6, 4])  # full
+    ring = replay.append_game(ring, jnp.int32(0), numbered_rows(10, 3), jnp.int32(2), jnp.full(3, replaces))
+    ring = replay.append_game(ring, jnp.int32(0), numbered_rows(12, 1), jnp.int32(1), jnp.ones(1, bool))
+    assert int(ring.written[0]) == 13  # the write head moves on in any case
+    assert ring.rows.value[0, :3].tolist() == newest
+    assert ring.rows.value[0, 3:].tolist() == list(range(3, 10))
+
+
+def test_self_play_overwrites_with_the_chance_it_is_given():
+    game, old = DotsAndBoxes(1, 2), 9.0
+    openings = make_openings(game)
+    lanes, ring = new_run(game, openings, lanes=64, groups=1, capacity=1024)
+    full = ring._replace(rows=ring.rows._replace(value=jnp.full((1, 1024), old)), written=jnp.array([1024]))
+    _, ring, counts = jax.jit(
+        lambda lanes, ring: selfplay.play(
+            game,
+            random_search(game),
+            play_the_found_move,
+            targets.outcome,
+            openings,
+            None,
+            lanes,
+            ring,
+            plies=13,
+            overwrite=0.3,
+        )
+    )(lanes, full)
+    stored = int((ring.rows.value != old).sum())
+    offered = int(counts.game_plies)
+    assert 300 < offered <= 1024
+    assert abs(stored - 0.3 * offered) < 4 * (offered * 0.3 * 0.7) ** 0.5
 
 
 def test_a_window_in_games_leaves_out_older_games():

@@ -1,4 +1,4 @@
-"""`azjax openings GAME`: all legal or winning openings of one to three moves, as a database."""
+"""`azjax openings GAME`: all legal or winning openings of one to three moves, as a database or to train from."""
 
 import dataclasses
 import json
@@ -16,9 +16,11 @@ G = TypeVar("G")
 
 @dataclasses.dataclass(frozen=True)
 class OpeningsCommand(Generic[G]):
-    """Write all openings to an SQLite database, in the form of Daliri 2022."""
+    """Write all openings to an SQLite database in the form of Daliri 2022, or to a position file to train from."""
 
     game: Annotated[G, tyro.conf.arg(name="")]
+    # NAME.db, or NAME.jsonl for `azjax train PRESET --selfplay.openings NAME.jsonl`; the latter leaves out openings
+    # that end the game.
     out: pathlib.Path = pathlib.Path("openings.db")
     winning: bool = False  # only those whose last move wins, proven by the solver
     lengths: tuple[int, ...] = (1, 2, 3)  # moves
@@ -26,9 +28,13 @@ class OpeningsCommand(Generic[G]):
 
 
 def run(arguments: list[str]) -> None:
-    """Writes the database and prints how many openings of each length there are."""
+    """Writes the file and prints how many openings of each length there are."""
     command = options.of_game(OpeningsCommand, arguments, "azjax openings")
     game = command.game
+    if command.out.suffix not in (".db", ".jsonl"):
+        raise ValueError(
+            f"--out must be NAME.db, an SQLite database, or NAME.jsonl, a position file, got {command.out}"
+        )
     if command.winning:
         solver = ground_truth.solver_for(game)
         if solver is None:
@@ -39,7 +45,11 @@ def run(arguments: list[str]) -> None:
             )
     else:
         openings = openings_database.legal_openings(game, command.lengths)
-    openings_database.write(command.out, game, openings)
+    if command.out.suffix == ".jsonl":
+        openings = openings_database.unfinished(game, openings)
+        openings_database.write_position_file(command.out, game, openings)
+    else:
+        openings_database.write(command.out, game, openings)
     counts = {
         length: sum(len(moves) == length for moves in openings) for length in sorted(set(command.lengths))
     }

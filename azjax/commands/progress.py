@@ -4,14 +4,26 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+
+def columns() -> tuple[ProgressColumn, ...]:
+    """What a bar shows; new ones each time, because a column remembers what it drew."""
+    return TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
 
 
 @contextlib.contextmanager
 def bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Yields (what is being done, done, in all) -> None."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    """Yields (what is being done, done, in all) -> None; where stderr is no terminal, it prints nothing."""
+    console = Console(stderr=True)
+    with Progress(*columns(), console=console, transient=True, disable=not console.is_terminal) as shown:
         tasks = {}
 
         def show(what: str, done: int, total: int) -> None:

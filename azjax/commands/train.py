@@ -10,11 +10,12 @@ from typing import Annotated
 import jax
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from azjax import presets, report
 from azjax import run as training_run
 from azjax.commands import options
+from azjax.commands.progress import columns
 from azjax.config import ConfigError, TrainConfig
 
 Watcher = Callable[[training_run.Progress], None]
@@ -29,9 +30,8 @@ class TrainCommand:
     resume: bool = False  # continue the run in that folder
     resume_from: int | None = None  # continue from this checkpoint rather than the newest
     devices: int | None = None  # how many to use; default all
-    distributed: str | None = (
-        None  # one of several processes: auto on a TPU pod, or HOST:PORT,PROCESSES,NUMBER
-    )
+    # One of several processes: auto on a TPU pod, or HOST:PORT,PROCESSES,NUMBER.
+    distributed: str | None = None
     tensorboard: bool = False  # also write events for TensorBoard into the run's folder
     json: bool = False  # print one JSON object a line instead of a progress bar
 
@@ -55,7 +55,7 @@ def run(arguments: list[str]) -> None:
         finished = train(watch=_all_of(watchers), say=console.print)
     else:
         console.print(f"[bold]{name}[/bold]: {presets.describe(name)}; folder {out}")
-        with _progress_bar(console) as bar:
+        with Progress(*columns(), console=console) as bar:
             watchers.append(_bar_watcher(bar, console, command.config.iterations))
             finished = train(watch=_all_of(watchers), say=console.print)
     if jax.process_index() == 0:
@@ -63,16 +63,6 @@ def run(arguments: list[str]) -> None:
         if not command.json:
             report.summarise(finished, console)
         console.print(f"The report is in {page}; the agent in {out / 'agent.npz'}.")
-
-
-def _progress_bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-    )
 
 
 def _bar_watcher(bar: Progress, console: Console, iterations: int) -> Watcher:

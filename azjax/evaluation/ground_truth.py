@@ -480,7 +480,8 @@ def exploitability(
     """Plays the best response against an agent, exactly.
 
     An agent that always moves alike in a position leaves few positions to look at: all of the opponent's moves, but
-    only one of its own. Endless play counts as a draw.
+    only one of its own. Endless play counts as a draw. So an agent that draws its moves is judged by one draw a
+    position: `perfect` may then walk in circles in Chinese Checkers, which costs it won games; `optimal` cannot.
 
     Args:
       solver: of the game, for its value.

@@ -18,7 +18,7 @@ from azjax.agents.core import Act, Agent
 from azjax.agents.trained import make_evaluation, make_search, search_act
 from azjax.config import TrainConfig
 from azjax.envs.chinese_checkers import ChineseCheckers
-from azjax.envs.core import Game
+from azjax.envs.core import Game, GameState
 from azjax.envs.dots_and_boxes import DotsAndBoxes
 from azjax.evaluation import dots_judges, ground_truth, suites
 from azjax.evaluation.arena import MatchResult, make_match
@@ -156,6 +156,14 @@ def _act(context: Context, game: Game, simulations: int | None = None) -> Act:
     return search_act(make_search(context.config, game, evaluate, simulations=simulations))
 
 
+def _moves(
+    context: Context, game: Game, simulations: int | None = None
+) -> Callable[[Checkpoint], Callable[[GameState], np.ndarray]]:
+    """(checkpoint) -> (boards [n, ...]) -> [n], what its agent plays on each."""
+    act = _act(context, game, simulations)
+    return lambda point: functools.partial(suites.ask, Agent("run", act, point.params), _key(context))
+
+
 def _cached_act(context: Context) -> Callable[[Game], Act]:
     return functools.cache(functools.partial(_act, context))
 
@@ -209,7 +217,7 @@ def _accuracy(context: Context, _: str) -> Judge:
         }
     evaluate = _evaluator(context, game)
     searches = {f"policy_{number}": number for number in context.options.policy_simulations}
-    acts = {name: _act(context, game, number) for name, number in ({"policy": 0} | searches).items()}
+    moves = {name: _moves(context, game, number) for name, number in ({"policy": 0} | searches).items()}
 
     def judge(point: Checkpoint) -> dict[str, Any]:
         results = {}
@@ -222,9 +230,8 @@ def _accuracy(context: Context, _: str) -> Judge:
             }
             for player, part in zip(("first_player", "second_player"), sides.get(name, ())):
                 row[f"value_if_{player}_moves"] = ground_truth.value_accuracy(values, part)["all"]
-            for label, act in acts.items():
-                moves = functools.partial(suites.ask, Agent("run", act, point.params), _key(context))
-                row[label] = ground_truth.policy_accuracy(moves, hard[name])
+            for label, moves_of in moves.items():
+                row[label] = ground_truth.policy_accuracy(moves_of(point), hard[name])
             results[name] = _shares(row)
         return results
 
@@ -290,24 +297,17 @@ def _mistakes(context: Context, _: str) -> Judge:
 
 def _whole(context: Context, _: str) -> Judge:
     solver = _solver(context)
-    act = _act(context, ground_truth.without_past(solver.game))
-
-    def judge(point: Checkpoint) -> dict[str, Any]:
-        moves = functools.partial(suites.ask, Agent("run", act, point.params), _key(context))
-        return _shares(
-            ground_truth.whole_game(solver, moves, limit=context.options.most_positions, key=_key(context))
-        )
-
-    return judge
+    moves_of = _moves(context, ground_truth.without_past(solver.game))
+    options = {"limit": context.options.most_positions, "key": _key(context)}
+    return lambda point: _shares(ground_truth.whole_game(solver, moves_of(point), **options))
 
 
 def _exploitability(context: Context, _: str) -> Judge:
     solver = _solver(context)
-    act = _act(context, ground_truth.without_past(solver.game))
+    moves_of = _moves(context, ground_truth.without_past(solver.game))
 
     def judge(point: Checkpoint) -> dict[str, Any]:
-        moves = functools.partial(suites.ask, Agent("run", act, point.params), _key(context))
-        found = ground_truth.exploitability(solver, moves)
+        found = ground_truth.exploitability(solver, moves_of(point))
         return {"total": found.total, **found._asdict()}
 
     return judge

@@ -1,4 +1,6 @@
-"""Openings databases (Daliri 2022): all legal or all winning openings of one, two and three moves, in SQLite.
+"""Openings databases (Daliri 2022): all legal or all winning openings of one, two and three moves.
+
+`write` keeps them in SQLite as the thesis does, `write_position_file` as what `azjax.openings` starts self-play from.
 
 The thesis draws a row for every training game and plays its moves before the agents take over. Its table is
 
@@ -13,7 +15,7 @@ Rows count sequences of moves, not positions: on 6x6, 42,840 of three moves lead
 
 A winning opening is one whose last move wins for who makes it, whatever came before. For after a winning first move
 no reply wins, so that winning moves alone would make no opening longer than one. The thesis prints 9, 58 and 474
-winning openings for 6x6, probably because its solver lists only some winning moves; there are 24 and 72 of one and two.
+winning openings for 6x6, probably because its solver lists only some winning moves; there are 24, 72 and 18,560.
 A winning opening needs rows for the positions before it, which are not openings themselves: a second table,
 openings(position INTEGER PRIMARY KEY REFERENCES positions), then lists those that are. Without it, all are.
 """
@@ -25,12 +27,11 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from azjax import positions
 from azjax.envs.core import Game, GameError
 from azjax.evaluation import position_sets
-from azjax.selfplay import Openings
 from azjax.solvers.core import Solver
 
 LONGEST = 3
@@ -168,14 +169,19 @@ def read(path: str | os.PathLike, game: Game) -> list[Moves]:
     return openings
 
 
-def to_openings(game: Game, openings: Sequence[Moves]) -> Openings:
-    """The same as positions to start self-play from, each as likely as any other; finished games are left out."""
-    states = after_moves(game, openings)
-    going = ~position_sets.is_over(game, states)
-    if not going.any():
-        raise GameError("all these openings end the game; give shorter ones")
-    plies = jnp.array([len(moves) for moves in openings], jnp.int32)[going]
-    return Openings(jax.tree.map(jnp.asarray, position_sets.rows(states, going)), plies)
+def unfinished(game: Game, openings: Sequence[Moves]) -> list[Moves]:
+    """Those after which there is something left to play."""
+    over = position_sets.is_over(game, after_moves(game, openings))
+    return [moves for moves, is_over in zip(openings, over) if not is_over]
+
+
+def write_position_file(path: str | os.PathLike, game: Game, openings: Sequence[Moves]) -> None:
+    """Writes a position file to start self-play from, a line an opening; see `azjax.positions`."""
+    if not openings:
+        raise GameError("there is no opening to write after which the game goes on; choose other lengths")
+    about = positions.describe_game(game)
+    lines = (about | {"moves": [game.action_to_text(action) for action in moves]} for moves in openings)
+    positions.write_positions(path, lines)
 
 
 def _checked(lengths: Iterable[int]) -> list[int]:
