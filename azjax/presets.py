@@ -51,6 +51,14 @@ def _quick(game, **changes) -> TrainConfig:
     return dataclasses.replace(config, **changes)
 
 
+def _varied(openings: str) -> dict:
+    """Openings that visit more of the game than strong play does, and a longer search to make sense of them."""
+    return {
+        "selfplay": SelfplayConfig(lanes=128, plies=8, openings=openings),
+        "search": SearchConfig(kind="gumbel", simulations=32),
+    }
+
+
 def _decaying(config: TrainConfig) -> TrainConfig:
     """The same with a learning rate that falls to nothing by the end of the run."""
     steps = config.iterations * config.updates
@@ -214,18 +222,16 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
         ),
         "hex6": (
             "Hex 6x6",
-            _quick(Hex(size=6), search=SearchConfig(kind="gumbel", simulations=24), iterations=1000),
+            _decaying(_quick(Hex(size=6), **_varied("R12"), iterations=2000)),
         ),
         "chinese-checkers-4x4": (
             "Chinese Checkers 4x4 with 3 pieces, forward moves",
-            _quick(
-                ChineseCheckers(size=4, pieces=3), selfplay=SelfplayConfig(lanes=128, plies=8), iterations=600
-            ),
+            _decaying(_quick(ChineseCheckers(size=4, pieces=3), **_varied("U"), iterations=600)),
         ),
         "dots-2x2": ("Dots and Boxes 2x2; perfect in about a minute", _tiny(DotsAndBoxes(2, 2), 200)),
         "dots-3x3": (
             "Dots and Boxes 3x3",
-            _quick(DotsAndBoxes(3, 3), search=SearchConfig(kind="gumbel", simulations=24), iterations=600),
+            _decaying(_quick(DotsAndBoxes(3, 3), **_varied("U"), iterations=1000)),
         ),
         "connect-four": (
             "Connect Four from pgx",

@@ -6,7 +6,8 @@
 Self-play is compared with its network alone, called as often on as many positions, and with the loop of pgx's
 AlphaZero example, made anew from its description: games begin together, run for a fixed number of steps with
 auto-reset under mctx's own search, and what is unfinished in the end has no outcome and is thrown away. A useful
-position is one with an outcome. Learning (sampling, symmetries, losses, optimiser) is compared with the bare forward
+position is one with an outcome; its share is counted in one long iteration of that loop, and a step of it is timed
+in short ones. Learning (sampling, symmetries, losses, optimiser) is compared with the bare forward
 and backward passes of the network on a batch at hand. All rates are per CPU-second of one core.
 """
 
@@ -102,6 +103,12 @@ def pgx_loop(config: TrainConfig, steps: int) -> Callable[[], tuple]:
     return functools.partial(play, params, jax.random.key(0))
 
 
+def useful_share(config: TrainConfig) -> float:
+    """The share of the example's positions that have an outcome, in an iteration of twice the longest game."""
+    steps = min(256, 2 * config.game.max_plies)  # 256 is what the example uses
+    return float(pgx_loop(config, steps)()[-1]) / (steps * config.selfplay.lanes)
+
+
 def bare_passes(config: TrainConfig) -> Callable[[], object]:
     """As many forward and backward passes as an iteration has updates, with plain losses, on one batch."""
     network = make_network(config.network, config.game)
@@ -134,29 +141,27 @@ def rows_of(name: str, config: TrainConfig, rounds: int) -> tuple[dict, dict]:
     """A line about self-play and a line about learning."""
     plies, lanes = config.selfplay.plies, config.selfplay.lanes
     calls = plies * (config.search.simulations + 1)
-    steps = 2 * config.game.max_plies
-    theirs = pgx_loop(config, steps)
     ours, state = own_loop(config)
     runs = {
         "network": network_calls(config, calls),
         "ours": ours,
-        "pgx": theirs,
+        "pgx": pgx_loop(config, plies),
         "learning": update_calls(config, state),
         "passes": bare_passes(config),
     }
     with with_xla_convolutions():
-        runs["pgx, XLA"] = pgx_loop(config, steps)
+        runs["pgx, XLA"] = pgx_loop(config, plies)
         jax.block_until_ready(runs["pgx, XLA"]())  # traced here, while the convolution is exchanged
     seconds = cpu_seconds(runs, rounds)
-    useful = float(theirs()[-1])
+    useful = useful_share(config)
     rate = plies * lanes / seconds["ours"]
     selfplay_row = {
         "preset": name,
         "positions/s": rate,
         "share of network alone": seconds["network"] / seconds["ours"],
-        "pgx loop: useful share": useful / (steps * lanes),
-        "times pgx loop": rate / (useful / seconds["pgx, XLA"]),
-        "times, with our convolution": rate / (useful / seconds["pgx"]),
+        "pgx loop: useful share": useful,
+        "times pgx loop": seconds["pgx, XLA"] / (seconds["ours"] * useful),
+        "times, with our convolution": seconds["pgx"] / (seconds["ours"] * useful),
     }
     learning_row = {
         "preset": name,

@@ -1,0 +1,219 @@
+"""How strong is a run? What it knows of a solved game, and games that it should win.
+
+    azjax train hex5
+    python -m experiments.strength runs/hex5          # some minutes; keeps experiments/results/strength/hex5
+
+Hex: the openings whose value has the right sign; the winning moves found in the package's suite of solved positions,
+by search and by the raw policy; games against UCT from every opening, in which the run takes the side that the solver
+says wins. Chinese Checkers: in how many positions drawn from the whole game the value is kept and its sign is right;
+games against UCT with a distance evaluation and against the perfect player. Dots and Boxes: in how many positions the
+value is kept; games of the network alone against the rule-based `hard`; Berlekamp's problems. Every share comes with
+its number of positions or games.
+"""
+
+import dataclasses
+import json
+import pathlib
+import shutil
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from azjax import checkpoint, solvers
+from azjax.agents import make_agent
+from azjax.commands import progress
+from azjax.config import TrainConfig, config_to_dict
+from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex
+from azjax.evaluation import dots_judges, ground_truth, suites
+from azjax.evaluation.arena import Counts, make_match
+from azjax.networks import Params, make_evaluator, make_network
+from azjax.positions import parse_position
+
+RESULTS = pathlib.Path(__file__).parent / "results" / "strength"
+Rows = dict[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """What to measure."""
+
+    run: tyro.conf.Positional[pathlib.Path]  # the folder of a run of Hex, Chinese Checkers or Dots and Boxes
+    simulations: tuple[int, ...] | None = None  # of the searches; default 64 (Chinese Checkers 128)
+    uct: int = 2000  # simulations of the opponent
+    games: int = 200  # against it
+    positions: int = 5000  # drawn from the whole game
+    name: str | None = None  # of the results; default the folder's
+
+
+class Judged:
+    """A run, and what all measurements ask of it."""
+
+    def __init__(self, config: Config, default_simulations: int):
+        self.run = config.run
+        self.config, self.params = checkpoint.load_agent(config.run)
+        self.game = self.config.game
+        self.simulations = config.simulations or (default_simulations,)
+
+    def agents(self) -> dict[str, str]:
+        """What each way to play is called -> the agent's text."""
+        searches = {f"{n} simulations": f"az:{self.run}?sims={n}" for n in self.simulations}
+        return searches | {"raw policy": f"net:{self.run}"}
+
+    def strongest(self) -> str:
+        """The agent with the most simulations."""
+        return f"az:{self.run}?sims={max(self.simulations)}"
+
+
+def hex_rows(config: Config, judged: Judged) -> Rows:
+    """Openings, suite, and games from won openings."""
+    game = judged.game
+    values, truth = opening_values(game, judged.config, judged.params)
+    right = int((np.sign(values) == truth).sum())
+    rows = {"openings whose value has the right sign": f"{right} of {len(truth)}"}
+    suite = suites.read_suite(f"hex{game.size}")
+    for how, text in judged.agents().items():
+        result = suites.run(lambda game, text=text: make_agent(text, game), suite, jax.random.key(0))
+        colours = ", ".join(f"{score.correct} of {score.positions}" for score in result.by_player)
+        low, high = result.all.interval
+        rows[f"winning moves in the suite, {how}"] = (
+            f"{result.all.share:.1%} ({low:.1%} to {high:.1%}); by colour {colours}"
+        )
+    agent, opponent = make_agent(judged.strongest(), game), make_agent(f"uct:{config.uct}", game)
+    counts = won_games(game, agent, opponent, truth, config.games)
+    rows[f"games against uct:{config.uct} from won openings"] = f"{counts.wins} of {counts.games} won"
+    return rows
+
+
+def opening_values(game: Hex, config: TrainConfig, params: Params) -> tuple[np.ndarray, np.ndarray]:
+    """[actions] the network's value of each opening and the true one, both for the first player."""
+    start = game.init(jax.random.key(0))
+    after = jax.vmap(lambda action: game.step(start, action))(jnp.arange(game.num_actions))
+    evaluate = jax.jit(make_evaluator(game, make_network(config.network, game)))
+    _, value = evaluate(params, jax.random.key(0), after)
+    with solvers.make_solver(game) as solver:
+        return -np.asarray(value), -solver.value(after)
+
+
+def won_games(game: Hex, agent, opponent, truth: np.ndarray, games: int) -> Counts:
+    """Games from every opening in turn, in which the agent takes the side that wins with perfect play."""
+    each = -(-games // len(truth))
+    counts = Counts(0, 0, 0)
+    for wins, side in ((truth > 0, "first"), (truth < 0, "second")):
+        openings = [
+            parse_position({"game": "hex", "size": game.size, "moves": [int(action)]})
+            for action in np.flatnonzero(wins)
+        ]
+        # Both sides are played, so that one half of the games has the agent on the lost side: those do not count.
+        match = make_match(game, agent, opponent, pairs=each * len(openings), openings=openings)
+        result = match(None, None, jax.random.key(int(wins.sum())))
+        counts = Counts(*(a + b for a, b in zip(counts, getattr(result, side))))
+    return counts
+
+
+def whole_game_rows(config: Config, judged: Judged) -> Rows:
+    """How well the run knows positions drawn from all there are."""
+    rows = {}
+    solver = solvers.make_solver(judged.game)
+    game = ground_truth.without_past(solver.game)
+    states = ground_truth.random_positions(game, jax.random.key(0), config.positions)
+    known = ground_truth.label(solver, states)
+    decisions = ground_truth.some(known, known.is_decision)
+    for how, text in judged.agents().items():
+        agent = make_agent(text, game)
+        kept = ground_truth.policy_accuracy(
+            lambda states, agent=agent: suites.ask(agent, jax.random.key(0), states), decisions
+        )
+        rows[f"positions where the move matters and keeps the value, {how}"] = shares(kept)
+    evaluate = make_evaluator(game, make_network(judged.config.network, game))
+    values = ground_truth.values_of(evaluate, judged.params)
+    rows["positions whose value has the right sign"] = shares(ground_truth.value_accuracy(values, known))
+    rows["the same, where the move matters"] = shares(ground_truth.value_accuracy(values, decisions))
+    return rows
+
+
+def shares(found: dict[str, ground_truth.Share]) -> str:
+    """All positions, then those of each player."""
+    parts = [f"{share.correct} of {share.total} ({share.share:.1%})" for share in found.values()]
+    return "; by player ".join([parts[0], ", ".join(parts[1:])])
+
+
+def checkers_rows(config: Config, judged: Judged) -> Rows:
+    """Positions of the whole game, and games from its start."""
+    rows = whole_game_rows(config, judged)
+    for name in (f"uct-distance:{config.uct}", "perfect"):
+        rows |= games_row(judged, judged.strongest(), name, config.games // 2)
+    return rows
+
+
+def dots_rows(config: Config, judged: Judged) -> Rows:
+    """Positions of the whole game, games of the network alone, and Berlekamp's problems."""
+    rows = whole_game_rows(config, judged)
+    rows |= games_row(judged, f"net:{judged.run}", "hard", 5000)
+    result = dots_judges.berlekamp(
+        lambda game: make_agent(f"az:{judged.run}?sims=1000", game), jax.random.key(0)
+    )
+    boxes = judged.game.rows * judged.game.columns
+    games = [position.game for position in suites.read_suite("berlekamp")]
+    small = [a.correct for a, game in zip(result.answers, games) if game.rows * game.columns <= boxes]
+    rows["Berlekamp's problems with 1,000 simulations"] = (
+        f"{result.all.correct} of {result.all.positions};"
+        f" {sum(small)} of {len(small)} on boards no larger than the run's"
+    )
+    return rows
+
+
+def games_row(judged: Judged, agent: str, opponent: str, pairs: int) -> Rows:
+    """One match from the start of the game."""
+    match = make_match(
+        judged.game, make_agent(agent, judged.game), make_agent(opponent, judged.game), pairs=pairs
+    )
+    with progress.bar() as bar:
+        result = match(
+            None,
+            None,
+            jax.random.key(0),
+            progress=lambda done, games: bar(f"against {opponent}", done, games),
+        )
+    sides = [f"{c.wins} won, {c.draws} drawn of {c.games}" for c in (result.first, result.second)]
+    how = agent.partition(":")[0]
+    return {
+        f"{how} against {opponent}": f"{result.score:.1%} ({result.interval[0]:.1%} to {result.interval[1]:.1%});"
+        f" as first {sides[0]}, as second {sides[1]}; {result.distinct_games} different games"
+    }
+
+
+MEASURES: dict[type, tuple[Callable[[Config, Judged], Rows], int]] = {
+    Hex: (hex_rows, 64),
+    ChineseCheckers: (checkers_rows, 128),
+    DotsAndBoxes: (dots_rows, 64),
+}
+
+
+def main(config: Config) -> None:
+    """Measures a run and keeps what was found, with its configuration and curve."""
+    game = checkpoint.load_agent(config.run)[0].game
+    if type(game) not in MEASURES:
+        raise SystemExit(
+            f"{config.run} is a run of {game.name}; only {', '.join(g.name for g in MEASURES)} have judges here"
+        )
+    measure, simulations = MEASURES[type(game)]
+    judged = Judged(config, simulations)
+    rows = measure(config, judged)
+    table = Table("what", "measured", title=str(config.run))
+    for row in rows.items():
+        table.add_row(*row)
+    Console().print(table)
+    folder = RESULTS / (config.name or config.run.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = {"measured": rows, "config": config_to_dict(judged.config)}
+    (folder / "strength.json").write_text(json.dumps(kept, indent=1) + "\n")
+    shutil.copy(config.run / "metrics.jsonl", folder / "metrics.jsonl")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Config, description=__doc__))
