@@ -275,7 +275,8 @@ import jax, numpy as np
 from azjax.envs.dots_and_boxes import DotsAndBoxes
 from azjax.solvers.dots_and_boxes import TableSolver, solve_table
 assert len(jax.devices()) == 2
-table = solve_table(DotsAndBoxes(2, 3))
+assert len(solve_table(DotsAndBoxes(1, 2)).devices()) == 1  # unless asked for
+table = solve_table(DotsAndBoxes(2, 3), devices=jax.devices())
 shards = [shard.data.shape for shard in table.addressable_shards]
 solver = TableSolver(DotsAndBoxes(2, 3), table)
 value = solver.value(jax.tree.map(lambda leaf: leaf[None], solver.game.init()))

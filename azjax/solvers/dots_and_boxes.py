@@ -102,11 +102,13 @@ def solve_table(
     """[2 ** (lines - 8), 256] int8, the future margins of all sets of drawn lines.
 
     The set of lines numbered `s` in binary stands at row `s // 256`, column `s % 256`; a board of fewer than
-    eight lines has one row. Sharded by columns over the devices (as many as the greatest power of two).
+    eight lines has one row. Sharded by columns over the devices (as many as the greatest power of two); default all
+    of them, but one CPU: its threads share the work anyway, and CPU devices that exchange columns can wait for each
+    other without end when they have no more threads than devices.
     """
     rows, columns = _table_shape(game)
     rows_a_step = min(_ROWS_A_STEP, rows)
-    devices = list(devices or jax.devices())
+    devices = list(devices or (jax.devices() if jax.default_backend() != "cpu" else jax.devices()[:1]))
     devices = devices[: 2 ** int(math.log2(min(len(devices), rows_a_step, columns)))]
     solve_rows = _rows_solver(game.rows, game.columns, rows_a_step, tuple(devices))
     sharding = NamedSharding(Mesh(np.array(devices), "device"), PartitionSpec(None, "device"))
