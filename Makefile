@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.up-to-date
+# A file of tests stays in one process, which makes its fixtures once; tests/conftest.py says which files begin.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 # Compiled programs are kept between runs.
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
@@ -23,10 +25,10 @@ gallery: setup
 	$(BIN)/python -m experiments.gallery
 
 test: setup lint
-	$(BIN)/python -m pytest -n 2 --dist loadscope
+	$(PYTEST)
 
 test-quick: setup lint
-	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not slow"
+	$(PYTEST) -m "not slow"
 
 lint: setup
 	$(BIN)/ruff check .

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from azjax import checkpoint
 from azjax.config import TrainConfig
+from azjax.evaluation.curves import spread_out
 from azjax.networks import Params, make_evaluator, make_network
 from azjax.run import player_of
 
@@ -47,8 +48,7 @@ def summarise(run: checkpoint.Run, console: Console) -> None:
     truths = [name.replace("_", " ") for name in judged[-1].get("truth", {})]
     opponents = judged[-1]["evaluation"]
     table = Table("iteration", "minutes", "positions", *opponents, *truths, title="strength")
-    shown = np.linspace(0, len(judged) - 1, min(len(judged), 8)).round().astype(int)
-    for row in (judged[number] for number in shown):
+    for row in spread_out(judged, 8):
         shares = [result["score"] for result in row["evaluation"].values()] + [*row.get("truth", {}).values()]
         scores = (f"{100 * share:.0f} %" for share in shares)
         table.add_row(str(row["iteration"]), f"{row['seconds'] / 60:.1f}", f"{row['positions']:,}", *scores)

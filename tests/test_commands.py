@@ -28,6 +28,7 @@ TINY = [
 ]
 
 
+@pytest.mark.usefixtures("quickly_compiled")
 def test_profile_says_where_the_time_goes(capsys):
     assert cli.main(["profile", "hex3", "--json", *TINY]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -38,6 +39,7 @@ def test_profile_says_where_the_time_goes(capsys):
     assert found["megabytes"] > 0
 
 
+@pytest.mark.usefixtures("quickly_compiled")
 def test_training_judges_by_the_truth_writes_events_and_ends_with_a_report(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("AZJAX_CACHE", str(tmp_path / "cache"))
     judged = ["--evaluation.pairs", "2", "--evaluation.simulations", "2", "--evaluation.uct-simulations", "2"]

@@ -123,9 +123,11 @@ def test_numbers_are_found_by_their_path():
     assert (x.tolist(), y.tolist()) == ([3], [0.25])
 
 
-def test_a_picture_is_drawn(tmp_path):
+@pytest.mark.parametrize("number", [1, 60])  # matplotlib warns if a legend leaves no room for the curves
+def test_a_picture_is_drawn(number, tmp_path):
     x = np.arange(20)
-    curves.plot(tmp_path / "curve.png", {"a": (x, x / 20), "none": ([], [])}, title="a curve")
+    many = {f"a rather long name of curve number {i}": (x, x / (20 + i)) for i in range(number)}
+    curves.plot(tmp_path / "curve.png", many | {"none": ([], [])}, title="a curve")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -49,21 +49,23 @@ def with_devices(devices, module, *arguments):
 
 @functools.cache
 def small_trainer():
-    return training.make_trainer(SMALL, training.make_mesh(1))
+    """The small run with its iteration compiled once for all tests."""
+    trainer = training.make_trainer(SMALL, training.make_mesh(1))
+    compiled, _ = run.compile_iteration(trainer, trainer.init(jax.random.key(0)))
+    return trainer._replace(iteration=compiled)
 
 
 def test_an_iteration_gives_back_what_it_took():
     trainer = small_trainer()
-    run.compile_iteration(trainer, trainer.init(jax.random.key(0)))  # raises if it does not
+    run.check_carried(trainer.init(jax.random.key(0)), trainer.iteration)  # raises if it does not
 
 
 def test_one_executable_serves_warm_up_and_learning():
     trainer = small_trainer()
     state = trainer.init(jax.random.key(0))
-    compiled, _ = run.compile_iteration(trainer, state)
     seen = set()
     for _ in range(4):
-        state, metrics = compiled(state)  # an executable refuses what it was not compiled for
+        state, metrics = trainer.iteration(state)  # an executable refuses what it was not compiled for
         seen.add(float(metrics.losses.total) > 0)
     assert seen == {False, True}
 
@@ -165,6 +167,7 @@ def test_two_processes_train_as_one_does_and_leave_a_run_that_one_can_continue(t
     assert [row["iteration"] for row in two.read_metrics()] == list(range(1, 9))
 
 
+@pytest.mark.usefixtures("quickly_compiled")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_self_play_stays_finite(dtype):
     config = dataclasses.replace(SMALL, selfplay_dtype=dtype)
@@ -178,11 +181,15 @@ def test_half_precision_self_play_stays_finite(dtype):
     assert np.isfinite(jax.device_get(state.ring.rows.value)).all()
 
 
+@pytest.mark.usefixtures("quickly_compiled")
 @pytest.mark.parametrize(
     "changes",
     [
         {"search": SearchConfig(kind="puct", simulations=4, dirichlet_alpha=0.3)},
-        {"search": SearchConfig(simulations=6, quick_simulations=2, full_share=0.5)},
+        {
+            "search": SearchConfig(simulations=6, quick_simulations=2, full_share=0.5),
+            "network": dataclasses.replace(SMALL.network, value="wdl", normalisation="batch"),
+        },
         {
             "search": SearchConfig(kind="puct", simulations=4, evaluate_terminals_with_network=True),
             "selfplay": SelfplayConfig(lanes=16, plies=6, flattened_opening=True),
@@ -191,9 +198,8 @@ def test_half_precision_self_play_stays_finite(dtype):
             "selfplay": SelfplayConfig(lanes=16, plies=6, openings="A1", value_target="td_lambda"),
             "replay": dataclasses.replace(SMALL.replay, window_games=64, by_game=True),
         },
-        {"network": dataclasses.replace(SMALL.network, value="wdl", normalisation="batch")},
     ],
-    ids=["puct", "playout cap", "category A", "openings and a window in games", "win-draw-loss, batch norm"],
+    ids=["puct", "playout cap, win-draw-loss, batch norm", "category A", "openings and a window in games"],
 )
 def test_every_way_of_playing_and_learning_runs(changes):
     trainer = training.make_trainer(dataclasses.replace(SMALL, **changes), training.make_mesh(1))
@@ -204,6 +210,7 @@ def test_every_way_of_playing_and_learning_runs(changes):
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(jax.device_get(state.params)))
 
 
+@pytest.mark.usefixtures("quickly_compiled")
 def test_a_game_of_pgx_trains_through_the_same_function():
     config = dataclasses.replace(
         SMALL, game=PgxGame("connect_four"), replay=ReplayConfig(capacity=1024, batch_size=32, warm_up=64)

@@ -48,12 +48,12 @@ def run(arguments: list[str]) -> None:
         print(json.dumps(results))
         return
     for text, rows in results.items():
-        names = curves.numbers_in(rows[-1])
-        table = Table("iteration", *names, title=text)
-        for row in rows:
-            values = [curves.series([row], name)[1] for name in names]
+        shown = curves.spread_out(rows, 6)
+        table = Table(text, *(str(row["iteration"]) for row in shown))
+        for name in curves.numbers_in(rows[-1]):
+            values = [curves.series([row], name)[1] for row in shown]
             table.add_row(
-                str(row["iteration"]), *(f"{value[0]:.3g}" if len(value) else "" for value in values)
+                name.removesuffix(".share"), *(f"{value[0]:.3g}" if len(value) else "" for value in values)
             )
         Console().print(table)
 

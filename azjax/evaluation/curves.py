@@ -75,8 +75,10 @@ def series(rows: Sequence[Row], name: str) -> tuple[np.ndarray, np.ndarray]:
     return np.array(x, float), np.array(y, float)
 
 
-def numbers_in(row: Mapping[str, Any], names: Sequence[str] = ("share", "score", "total")) -> list[str]:
-    """Paths of the numbers worth drawing in a row: shares, scores and plain numbers at the top."""
+def numbers_in(
+    row: Mapping[str, Any], names: Sequence[str] = ("share", "score", "total", "mistakes")
+) -> list[str]:
+    """Paths of the numbers worth drawing in a row: shares, scores, mistakes and plain numbers at the top."""
     found = []
     for field, value in row.items():
         if isinstance(value, Mapping):
@@ -84,6 +86,12 @@ def numbers_in(row: Mapping[str, Any], names: Sequence[str] = ("share", "score",
         elif isinstance(value, (int, float)) and not isinstance(value, bool) and field != "iteration":
             found.append(field)
     return found
+
+
+def spread_out(rows: Sequence[Row], most: int) -> list[Row]:
+    """At most so many rows, evenly spaced, the first and the last among them."""
+    numbers = np.linspace(0, len(rows) - 1, min(len(rows), most)).round().astype(int)
+    return [rows[number] for number in numbers]
 
 
 def aod(a: Sequence[float], b: Sequence[float]) -> float:
@@ -166,7 +174,9 @@ def plot(
       fraction: of LOWESS.
     """
     pyplot = require_matplotlib()
-    figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
+    crowded = len(curves) > 8  # then the legend stands beside the curves, and needs the height
+    size = (14, max(4.5, 0.22 * len(curves))) if crowded else (8, 4.5)
+    figure, axes = pyplot.subplots(figsize=size, layout="constrained")
     for number, (name, (x, y)) in enumerate(curves.items()):
         if not len(x):
             continue
@@ -181,7 +191,9 @@ def plot(
     axes.set_xlabel("iteration")
     axes.set_title(title)
     axes.grid(alpha=0.3)
-    if axes.lines:
+    if axes.lines and crowded:
+        figure.legend(fontsize="small", loc="outside right center")
+    elif axes.lines:
         axes.legend(fontsize="small")
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
