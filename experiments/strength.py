@@ -7,8 +7,8 @@ Hex: the openings whose value has the right sign; the winning moves found in the
 by search and by the raw policy; games against UCT from every opening, in which the run takes the side that the solver
 says wins. Chinese Checkers: in how many positions drawn from the whole game the value is kept and its sign is right;
 games against UCT with a distance evaluation and against the perfect player. Dots and Boxes: in how many positions the
-value is kept; games of the network alone against the rule-based `hard`; Berlekamp's problems. Every share comes with
-its number of positions or games.
+value is kept; games of the network alone, and averaged over the board's symmetries, against the rule-based `hard`;
+Berlekamp's problems. Every share comes with its number of positions or games.
 """
 
 import dataclasses
@@ -154,6 +154,7 @@ def dots_rows(config: Config, judged: Judged) -> Rows:
     """Positions of the whole game, games of the network alone, and Berlekamp's problems."""
     rows = whole_game_rows(config, judged)
     rows |= games_row(judged, f"net:{judged.run}", "hard", 5000)
+    rows |= games_row(judged, f"net:{judged.run}?symmetries=1", "hard", 5000)
     result = dots_judges.berlekamp(
         lambda game: make_agent(f"az:{judged.run}?sims=1000", game), jax.random.key(0)
     )
@@ -180,7 +181,7 @@ def games_row(judged: Judged, agent: str, opponent: str, pairs: int) -> Rows:
             progress=lambda done, games: bar(f"against {opponent}", done, games),
         )
     sides = [f"{c.wins} won, {c.draws} drawn of {c.games}" for c in (result.first, result.second)]
-    how = agent.partition(":")[0]
+    how = agent.replace(str(judged.run), "RUN")
     return {
         f"{how} against {opponent}": f"{result.score:.1%} ({result.interval[0]:.1%} to {result.interval[1]:.1%});"
         f" as first {sides[0]}, as second {sides[1]}; {result.distinct_games} different games"

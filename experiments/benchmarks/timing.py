@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import platform
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,12 +19,17 @@ RESULTS = pathlib.Path(__file__).parent.parent / "results" / "benchmarks"
 
 
 def use_one_core() -> None:
-    """Keeps this process to one core; call it before anything is computed.
+    """Keeps this process to one core; call it first thing in `main`.
 
-    A second thread that waits for work spins, which counts as CPU time though nothing is done in it.
+    A second thread that waits for work spins, which counts as CPU time though nothing is done in it. JAX makes a thread
+    a core when it starts, and importing pgx starts it; so the program begins anew with the one core that is left to it.
     """
-    if hasattr(os, "sched_setaffinity"):  # Linux
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    if not hasattr(os, "sched_setaffinity"):  # not Linux
+        return
+    cores = os.sched_getaffinity(0)
+    if len(cores) > 1:
+        os.sched_setaffinity(0, {max(cores)})
+        os.execv(sys.executable, sys.orig_argv)
 
 
 def cpu_seconds(runs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
