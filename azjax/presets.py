@@ -221,16 +221,16 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
             ),
         ),
         "hex6": (
-            "Hex 6x6",
+            "Hex 6x6; not yet measured to the end",
             _decaying(_quick(Hex(size=6), **_varied("R12"), iterations=2000)),
         ),
         "chinese-checkers-4x4": (
-            "Chinese Checkers 4x4 with 3 pieces, forward moves",
+            "Chinese Checkers 4x4 with 3 pieces, forward moves; nearly perfect in about 17 minutes",
             _decaying(_quick(ChineseCheckers(size=4, pieces=3), **_varied("U"), iterations=600)),
         ),
         "dots-2x2": ("Dots and Boxes 2x2; perfect in about a minute", _tiny(DotsAndBoxes(2, 2), 200)),
         "dots-3x3": (
-            "Dots and Boxes 3x3",
+            "Dots and Boxes 3x3; nearly perfect with search in about 20 minutes",
             _decaying(_quick(DotsAndBoxes(3, 3), **_varied("U"), iterations=1000)),
         ),
         "connect-four": (
