@@ -76,8 +76,8 @@ class SelfplayConfig:
     temperature_drop: int = 8  # how many moves those are; then the best move is played
     flattened_opening: bool = False  # sample the first moves from softmax(1.5 * visits) as Jacobsen 2019
     random_opening_share: float = 0.0  # of games whose first move is drawn uniformly
-    # Forced: A1, A2, A3 or A123 (all legal 1 to 3 moves, Daliri 2022), R8 (up to 8 random moves), or a position file,
-    # NAME.jsonl, such as the winning openings of `azjax openings`.
+    # Forced: A1, A2, A3 or A123 (all legal 1 to 3 moves, Daliri 2022), R8 (up to 8 random moves), U (every other game
+    # from any position there is), or a position file, NAME.jsonl, such as the winning openings of `azjax openings`.
     openings: str = "none"
     value_target: Literal["outcome", "root", "mixture", "td_lambda"] = "outcome"  # what a value learns
     value_share: float = 0.5  # mixture: of the search's value; td_lambda: lambda

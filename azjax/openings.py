@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from azjax.envs.core import Game, GameError, GameState, random_action
+from azjax.evaluation.drawn_positions import random_positions
 from azjax.positions import read_positions, stack
 from azjax.selfplay import Openings, standard_opening
 
@@ -85,8 +86,6 @@ def random_openings(game: Game, most: int, number: int = 2**15, seed: int = 0) -
 
 def uniform_openings(game: Game, number: int = 2**15, seed: int = 0) -> Openings:
     """The starting position and positions drawn from all there are, see `random_positions`, equally often."""
-    from azjax.evaluation.ground_truth import random_positions  # which imports configurations, and they this
-
     drawn = jax.tree.map(jnp.asarray, random_positions(game, jax.random.key(seed), number))
     count = drawn.current_player.shape[0]
     start = standard_opening(game)

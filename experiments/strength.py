@@ -29,7 +29,7 @@ from azjax.agents import make_agent
 from azjax.commands import progress
 from azjax.config import TrainConfig, config_to_dict
 from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex
-from azjax.evaluation import dots_judges, ground_truth, suites
+from azjax.evaluation import dots_judges, drawn_positions, ground_truth, suites
 from azjax.evaluation.arena import Counts, make_match
 from azjax.networks import Params, make_evaluator, make_network
 from azjax.positions import parse_position
@@ -53,11 +53,12 @@ class Config:
 class Judged:
     """A run, and what all measurements ask of it."""
 
-    def __init__(self, config: Config, default_simulations: int):
+    def __init__(self, config: Config):
         self.run = config.run
         self.config, self.params = checkpoint.load_agent(config.run)
         self.game = self.config.game
-        self.simulations = config.simulations or (default_simulations,)
+        default = 128 if isinstance(self.game, ChineseCheckers) else 64
+        self.simulations = config.simulations or (default,)
 
     def agents(self) -> dict[str, str]:
         """What each way to play is called -> the agent's text."""
@@ -120,7 +121,7 @@ def whole_game_rows(config: Config, judged: Judged) -> Rows:
     rows = {}
     solver = solvers.make_solver(judged.game)
     game = ground_truth.without_past(solver.game)
-    states = ground_truth.random_positions(game, jax.random.key(0), config.positions)
+    states = drawn_positions.random_positions(game, jax.random.key(0), config.positions)
     known = ground_truth.label(solver, states)
     decisions = ground_truth.some(known, known.is_decision)
     for how, text in judged.agents().items():
@@ -188,23 +189,20 @@ def games_row(judged: Judged, agent: str, opponent: str, pairs: int) -> Rows:
     }
 
 
-MEASURES: dict[type, tuple[Callable[[Config, Judged], Rows], int]] = {
-    Hex: (hex_rows, 64),
-    ChineseCheckers: (checkers_rows, 128),
-    DotsAndBoxes: (dots_rows, 64),
+MEASURES: dict[type, Callable[[Config, Judged], Rows]] = {
+    Hex: hex_rows,
+    ChineseCheckers: checkers_rows,
+    DotsAndBoxes: dots_rows,
 }
 
 
 def main(config: Config) -> None:
     """Measures a run and keeps what was found, with its configuration and curve."""
-    game = checkpoint.load_agent(config.run)[0].game
-    if type(game) not in MEASURES:
-        raise SystemExit(
-            f"{config.run} is a run of {game.name}; only {', '.join(g.name for g in MEASURES)} have judges here"
-        )
-    measure, simulations = MEASURES[type(game)]
-    judged = Judged(config, simulations)
-    rows = measure(config, judged)
+    judged = Judged(config)
+    if type(judged.game) not in MEASURES:
+        known = ", ".join(game.name for game in MEASURES)
+        raise SystemExit(f"{config.run} is a run of {judged.game.name}; only {known} can be measured here")
+    rows = MEASURES[type(judged.game)](config, judged)
     table = Table("what", "measured", title=str(config.run))
     for row in rows.items():
         table.add_row(*row)

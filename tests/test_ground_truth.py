@@ -11,7 +11,7 @@ from azjax import replay
 from azjax.agents import make_agent
 from azjax.agents.core import Agent
 from azjax.envs import ChineseCheckers, Hex, PgxGame
-from azjax.evaluation import ground_truth, position_sets, suites
+from azjax.evaluation import drawn_positions, ground_truth, position_sets, suites
 from azjax.solvers import hex_tables
 from azjax.solvers.core import TooLargeError
 from azjax.solvers.hex import make_solver
@@ -70,7 +70,7 @@ def test_a_game_that_is_too_large_is_not_explored():
 
 def test_random_positions_are_uniform_over_the_space():
     game = Hex(2)  # 32 positions, of which 9 are over
-    states = ground_truth.random_positions(game, jax.random.key(0), 8000)
+    states = drawn_positions.random_positions(game, jax.random.key(0), 8000)
     _, counts = np.unique(position_sets.keys_of(states), return_counts=True)
     assert len(counts) == 23
     # Chi-square with 22 degrees of freedom: above 48.3 with probability 0.001.

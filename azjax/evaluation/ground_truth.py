@@ -24,17 +24,17 @@ from azjax.agents import tables
 from azjax.agents.core import Act
 from azjax.envs.chinese_checkers import ChineseCheckers
 from azjax.envs.core import Game, GameState
-from azjax.envs.dots_and_boxes import DotsAndBoxes, DotsAndBoxesState, box_sides
+from azjax.envs.dots_and_boxes import DotsAndBoxes
 from azjax.envs.hex import Hex
 from azjax.evaluation import position_sets
 from azjax.evaluation.arena import wilson_interval
+from azjax.evaluation.drawn_positions import SEARCHED_SIZE, random_play_positions, random_positions
 from azjax.positions import describe_game
 from azjax.search import gumbel
 from azjax.solvers import chinese_checkers as checkers_solver
 from azjax.solvers import dots_and_boxes as dots_solver
 from azjax.solvers import files
 from azjax.solvers import hex as hex_solver
-from azjax.solvers.checkers_ranking import random_states
 from azjax.solvers.core import Solver, TooLargeError
 from azjax.tree import Evaluator, Params
 
@@ -44,9 +44,7 @@ CATEGORIES = ("seen", "neighbouring", "other")
 _FORMAT = 1  # of the judges kept on disk; changes whenever their positions do
 _ROWS_A_CALL = 1024
 _JUDGED = 256  # positions of a truth judge
-_SEARCHED_SIZE = 7  # from this size on, Hex is solved only where that is quick
 _SEARCH_SECONDS = 0.5
-_OPEN_LINES = 24  # of Dots and Boxes on boards too large for a table
 _TABLE_SECONDS = 120.0  # of Chinese Checkers
 
 
@@ -111,7 +109,7 @@ def solver_for(game: Game) -> Solver | None:
     """
     try:
         if isinstance(game, Hex):
-            limit = _SEARCH_SECONDS if game.size >= _SEARCHED_SIZE else None
+            limit = _SEARCH_SECONDS if game.size >= SEARCHED_SIZE else None
             return hex_solver.make_solver(game, seconds=limit)
         if isinstance(game, ChineseCheckers):
             return checkers_solver.make_solver(game, distances=False, max_seconds=_TABLE_SECONDS)
@@ -181,7 +179,7 @@ def truth_judge(
     name = "-".join(f"{field}_{value}" for field, value in header.items())
     path = tables.cache_folder() / f"{name}.npz"
     blank = Dataset(game.init(jax.random.key(0)), 0, 0, 0)
-    has_openings = isinstance(game, Hex) and 1 < game.size < _SEARCHED_SIZE
+    has_openings = isinstance(game, Hex) and 1 < game.size < SEARCHED_SIZE
     structure = jax.tree.structure((blank, blank, blank if has_openings else None))
     with contextlib.suppress(OSError, ValueError):
         _, arrays = files.read(path, header)
@@ -221,40 +219,6 @@ def label(solver: Solver, states: GameState) -> Dataset:
 def some(dataset: Dataset, which: np.ndarray | slice) -> Dataset:
     """Some rows of a dataset, by number or by mask."""
     return Dataset(position_sets.rows(dataset.states, which), *(column[which] for column in dataset[1:]))
-
-
-def random_play_positions(game: Game, key: jax.Array, number: int) -> GameState:
-    """Distinct positions of random play that are not over, at most so many, in random order.
-
-    From boards too large to be solved whole, only those late enough to be solved quickly.
-    """
-    games = max(1, 2 * number // max(1, game.max_plies // 2))
-    states, going = position_sets.random_games(game, key, games)
-    going &= _late_enough(game, np.arange(going.shape[1]))
-    flat = jax.tree.map(lambda leaf: leaf[going], states)
-    flat = position_sets.rows(flat, position_sets.first_of_each(flat))
-    order = np.random.default_rng(int(jax.random.bits(key))).permutation(position_sets.size_of(flat))
-    return position_sets.rows(flat, order[:number])
-
-
-def random_positions(game: Game, key: jax.Array, number: int) -> GameState:
-    """Positions drawn uniformly from the whole space, without finished and illegal ones: at most `number`.
-
-    Hex: all placements of equally many stones, or one more of Black's. Chinese Checkers: all placements of the
-    pieces, either player to move. Dots and Boxes: all sets of lines, with owners of the finished boxes and a player to
-    move drawn too. Other games: positions of random play.
-    """
-    if isinstance(game, Hex):
-        states = _random_hex(game, key, number)
-    elif isinstance(game, ChineseCheckers):
-        states = jax.tree.map(np.asarray, random_states(game, key, number))
-        illegal = position_sets.in_parts(jax.jit(jax.vmap(game.is_illegal)), states)
-        states = position_sets.rows(states, ~illegal)
-    elif isinstance(game, DotsAndBoxes):
-        states = _random_lines(game, key, number)
-    else:
-        return random_play_positions(game, key, number)
-    return position_sets.rows(states, ~position_sets.is_over(game, states))
 
 
 def read_self_play(ring: replay.Ring) -> SelfPlay:
@@ -585,42 +549,6 @@ def _openings(game: Hex, solver: Solver) -> Dataset:
     states = position_sets.successors(game, position_sets.start_of(game)).states
     legal = position_sets.legal_moves(game, states)
     return Dataset(states, solver.value(states), np.zeros_like(legal), legal)
-
-
-def _late_enough(game: Game, plies: np.ndarray) -> np.ndarray:
-    if isinstance(game, Hex) and game.size >= _SEARCHED_SIZE:
-        return plies >= game.size**2 // 3
-    if isinstance(game, DotsAndBoxes):
-        return game.num_actions - plies <= _OPEN_LINES
-    return np.ones(len(plies), bool)
-
-
-def _random_hex(game: Hex, key: jax.Array, number: int) -> GameState:
-    cells = game.size**2
-    # So many placements there are for each number of stones.
-    weight = np.array(
-        [math.comb(cells, stones) * math.comb(stones, stones // 2) for stones in range(cells)], float
-    )
-    draw_key, key = jax.random.split(key)
-    draw = np.random.default_rng(int(jax.random.bits(draw_key)))
-    stones = draw.choice(cells, number, p=weight / weight.sum())
-    batches = []
-    # All orders of laying the same stones are equally likely, so random play until then is a uniform draw.
-    for begin, part_key in zip(range(0, number, 4096), jax.random.split(key, -(-number // 4096))):
-        some_stones = stones[begin : begin + 4096]
-        states, _ = position_sets.random_games(
-            dataclasses.replace(game, swap=False), part_key, len(some_stones)
-        )
-        batches.append(position_sets.rows(states, (np.arange(len(some_stones)), some_stones)))
-    return position_sets.concatenate(batches)
-
-
-def _random_lines(game: DotsAndBoxes, key: jax.Array, number: int) -> GameState:
-    draw = np.random.default_rng(int(jax.random.bits(key)))
-    lines = draw.random((number, game.num_actions)) < 0.5
-    done = lines[:, box_sides(game.rows, game.columns)].all(axis=2)
-    owners = np.where(done, draw.choice([-1, 1], done.shape), 0).astype(np.int8)
-    return DotsAndBoxesState(lines, owners, draw.integers(0, 2, number).astype(np.int32))
 
 
 def _replies(

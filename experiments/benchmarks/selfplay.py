@@ -29,6 +29,7 @@ from azjax.envs.core import Env
 from azjax.networks import make_network
 from azjax.openings import make_openings
 from azjax.profiling import network_calls, update_calls
+from experiments.benchmarks.convolution import xla
 from experiments.benchmarks.search import mctx_search
 from experiments.benchmarks.timing import cpu_seconds, report, use_one_core
 
@@ -136,11 +137,7 @@ def with_xla_convolutions() -> contextlib.AbstractContextManager:
     """Inside, networks use XLA's own convolution on CPUs too, as pgx's example does, in the layout it is fastest in."""
 
     def convolve(x: jax.Array, kernel: jax.Array) -> jax.Array:
-        batch_first = jnp.moveaxis(x, 2, 0)
-        found = jax.lax.conv_general_dilated(
-            batch_first, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-        )
-        return jnp.moveaxis(found, 0, 2)
+        return jnp.moveaxis(xla(jnp.moveaxis(x, 2, 0), kernel), 0, 2)
 
     return mock.patch.object(convolution, "_convolve_on_cpu", convolve)
 
