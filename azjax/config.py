@@ -150,6 +150,7 @@ class OptimiserConfig:
     value_weight: float = 1.0
     ownership_weight: float = 0.0
     margin_weight: float = 0.0
+    symmetries: bool = True  # show each position turned by a random symmetry of the board
     ema: float = 0.0  # decay of the averaged weights used for evaluation; 0 uses the newest
 
     def __post_init__(self):

@@ -1,6 +1,6 @@
 """What is learned from a batch of positions: losses, and the optimiser's step.
 
-The learner rebuilds observations and masks from the stored positions, turns each by one random symmetry, and
+The learner rebuilds observations and masks from the stored positions, turns each by a random symmetry if asked to, and
 compares the network's answers with the targets in the board's own frame.
 """
 
@@ -30,7 +30,7 @@ class Losses(NamedTuple):
     policy_entropy: jax.Array  # [] of the targets: what the cross-entropy cannot go below
 
 
-def make_loss(game: Game, network: Network, weights: OptimiserConfig, axis_name: str | None) -> Callable:
+def make_loss(game: Game, network: Network, config: OptimiserConfig, axis_name: str | None) -> Callable:
     """(params, keys [groups], batch [batch, ...]) -> (Losses, new statistics).
 
     The keys draw the symmetries of equal shares of the batch, in order.
@@ -38,12 +38,11 @@ def make_loss(game: Game, network: Network, weights: OptimiserConfig, axis_name:
     observation_tables, action_tables = (jnp.asarray(table) for table in game.symmetries)
     back_tables = jnp.asarray(np.argsort(game.symmetries.action, axis=1))
     frames = jnp.asarray(game.action_frames)
+    drawn = len(action_tables) if config.symmetries else 1  # the first leaves everything in its place
 
     def loss(params: Params, keys: jax.Array, batch: Position) -> tuple[Losses, Any]:
         size = batch.value.shape[0]
-        draw = functools.partial(
-            jax.random.randint, shape=(size // len(keys),), minval=0, maxval=len(action_tables)
-        )
+        draw = functools.partial(jax.random.randint, shape=(size // len(keys),), minval=0, maxval=drawn)
         symmetry = jax.vmap(draw)(keys).reshape(size)
         seen = jax.vmap(game.observe)(batch.state)
         turned = jnp.take_along_axis(seen.reshape(size, -1), observation_tables[symmetry], axis=1)
@@ -56,9 +55,9 @@ def make_loss(game: Game, network: Network, weights: OptimiserConfig, axis_name:
         ownership, margin = _auxiliary_losses(game, outputs, batch, observation_tables[symmetry])
         total = (
             policy
-            + weights.value_weight * value
-            + weights.ownership_weight * ownership
-            + weights.margin_weight * margin
+            + config.value_weight * value
+            + config.ownership_weight * ownership
+            + config.margin_weight * margin
         )
         return Losses(total, policy, value, ownership, margin, entropy), statistics
 

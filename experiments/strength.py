@@ -8,7 +8,8 @@ by search and by the raw policy; games against UCT from every opening, in which 
 says wins. Chinese Checkers: in how many positions drawn from the whole game the value is kept and its sign is right;
 games against UCT with a distance evaluation and against the perfect player. Dots and Boxes: in how many positions the
 value is kept; games of the network alone, and averaged over the board's symmetries, against the rule-based `hard`;
-Berlekamp's problems. Every share comes with its number of positions or games.
+Berlekamp's problems. Games of pgx: games against UCT. Every share comes with its number of positions or games. The
+run's configuration and curves are kept beside them.
 """
 
 import dataclasses
@@ -16,6 +17,7 @@ import json
 import pathlib
 import shutil
 from collections.abc import Callable
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +30,7 @@ from azjax import checkpoint, solvers
 from azjax.agents import make_agent
 from azjax.commands import progress
 from azjax.config import TrainConfig, config_to_dict
-from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex
+from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex, PgxGame
 from azjax.evaluation import dots_judges, drawn_positions, ground_truth, suites
 from azjax.evaluation.arena import Counts, make_match
 from azjax.networks import Params, make_evaluator, make_network
@@ -42,8 +44,10 @@ Rows = dict[str, str]
 class Config:
     """What to measure."""
 
-    run: tyro.conf.Positional[pathlib.Path]  # the folder of a run of Hex, Chinese Checkers or Dots and Boxes
-    simulations: tuple[int, ...] | None = None  # of the searches; default 64 (Chinese Checkers 128)
+    run: tyro.conf.Positional[pathlib.Path]  # the run's folder
+    # Of the searches that are asked about positions, the first also plays; default 64 (Chinese Checkers 128).
+    simulations: tuple[int, ...] | None = None
+    search: tuple[Literal["gumbel", "puct"], ...] = ("gumbel",)  # the first also plays
     uct: int = 2000  # simulations of the opponent
     games: int = 200  # against it
     positions: int = 5000  # drawn from the whole game
@@ -58,16 +62,19 @@ class Judged:
         self.config, self.params = checkpoint.load_agent(config.run)
         self.game = self.config.game
         default = 128 if isinstance(self.game, ChineseCheckers) else 64
-        self.simulations = config.simulations or (default,)
+        self.searches = {
+            f"{count} simulations ({kind})": f"az:{config.run}?sims={count}&search={kind}"
+            for kind in config.search
+            for count in config.simulations or (default,)
+        }
 
     def agents(self) -> dict[str, str]:
         """What each way to play is called -> the agent's text."""
-        searches = {f"{n} simulations": f"az:{self.run}?sims={n}" for n in self.simulations}
-        return searches | {"raw policy": f"net:{self.run}"}
+        return self.searches | {"raw policy": f"net:{self.run}"}
 
-    def strongest(self) -> str:
-        """The agent with the most simulations."""
-        return f"az:{self.run}?sims={max(self.simulations)}"
+    def player(self) -> str:
+        """The agent that plays games."""
+        return next(iter(self.searches.values()))
 
 
 def hex_rows(config: Config, judged: Judged) -> Rows:
@@ -84,7 +91,7 @@ def hex_rows(config: Config, judged: Judged) -> Rows:
         rows[f"winning moves in the suite, {how}"] = (
             f"{result.all.share:.1%} ({low:.1%} to {high:.1%}); by colour {colours}"
         )
-    agent, opponent = make_agent(judged.strongest(), game), make_agent(f"uct:{config.uct}", game)
+    agent, opponent = make_agent(judged.player(), game), make_agent(f"uct:{config.uct}", game)
     counts = won_games(game, agent, opponent, truth, config.games)
     rows[f"games against uct:{config.uct} from won openings"] = f"{counts.wins} of {counts.games} won"
     return rows
@@ -147,7 +154,7 @@ def checkers_rows(config: Config, judged: Judged) -> Rows:
     """Positions of the whole game, and games from its start."""
     rows = whole_game_rows(config, judged)
     for name in (f"uct-distance:{config.uct}", "perfect"):
-        rows |= games_row(judged, judged.strongest(), name, config.games // 2)
+        rows |= games_row(judged, judged.player(), name, config.games // 2)
     return rows
 
 
@@ -167,6 +174,11 @@ def dots_rows(config: Config, judged: Judged) -> Rows:
         f" {sum(small)} of {len(small)} on boards no larger than the run's"
     )
     return rows
+
+
+def plain_rows(config: Config, judged: Judged) -> Rows:
+    """Games from the start, for games that have no solver here."""
+    return games_row(judged, judged.player(), f"uct:{config.uct}", config.games // 2)
 
 
 def games_row(judged: Judged, agent: str, opponent: str, pairs: int) -> Rows:
@@ -193,15 +205,13 @@ MEASURES: dict[type, Callable[[Config, Judged], Rows]] = {
     Hex: hex_rows,
     ChineseCheckers: checkers_rows,
     DotsAndBoxes: dots_rows,
+    PgxGame: plain_rows,
 }
 
 
 def main(config: Config) -> None:
     """Measures a run and keeps what was found, with its configuration and curve."""
     judged = Judged(config)
-    if type(judged.game) not in MEASURES:
-        known = ", ".join(game.name for game in MEASURES)
-        raise SystemExit(f"{config.run} is a run of {judged.game.name}; only {known} can be measured here")
     rows = MEASURES[type(judged.game)](config, judged)
     table = Table("what", "measured", title=str(config.run))
     for row in rows.items():
@@ -211,7 +221,10 @@ def main(config: Config) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     kept = {"measured": rows, "config": config_to_dict(judged.config)}
     (folder / "strength.json").write_text(json.dumps(kept, indent=1) + "\n")
-    shutil.copy(config.run / "metrics.jsonl", folder / "metrics.jsonl")
+    lines = (config.run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    few = [line for number, line in enumerate(lines, 1) if number % 10 == 0 or '"evaluation"' in line]
+    (folder / "metrics.jsonl").write_text("".join(few))
+    shutil.copy(config.run / "curves.png", folder / "curves.png")
 
 
 if __name__ == "__main__":

@@ -1,36 +1,49 @@
 """What buys strength per minute? Variants of a preset at equal wall-clock, judged by solved positions.
 
-    python -m experiments.strength_per_minute                       # Hex 5x5, two minutes and two seeds a variant
-    python -m experiments.strength_per_minute --only baseline wide  # some variants
+    python -m experiments.strength_per_minute                            # Hex 5x5, two minutes and two seeds a variant
+    taskset -c 0 python -m experiments.strength_per_minute --seeds 0     # the first seed on one core
+    python -m experiments.strength_per_minute --only baseline wide       # some variants
+    python -m experiments.strength_per_minute --preset hex6 --minutes 15 --simulations 64 1000 \\
+        --only "openings none" "openings A1" "openings A3" "openings A123" baseline    # the openings of Daliri 2022
 
 Each variant trains from nothing for the same time on this machine: its speed is measured first, and the number of
-iterations and the decay of the learning rate follow from it. Compiling is not counted. Then it answers the package's
-suite of solved positions, by search and by its raw policy. The table grows in experiments/results/strength_per_minute/;
-what is there already is not made again.
+iterations and the decay of the learning rate follow from it. Variants that cost the same, such as openings, are better
+given equal --iterations. Compiling is not counted. Then each answers the package's suite of solved positions, by search
+and by its raw policy, and says who wins after each opening. The table grows in
+experiments/results/strength_per_minute/; what is there already is not made again, and processes on cores of their own
+(`taskset`) may make different seeds at once.
 """
 
+import collections
 import dataclasses
 import json
 import pathlib
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from azjax import distributed
 
 distributed.make_cores_devices()
 
 import jax  # noqa: E402
+import numpy as np  # noqa: E402
 import tyro  # noqa: E402
+from rich import box  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from azjax import presets, run, training  # noqa: E402
+from azjax import checkpoint, presets, run, training  # noqa: E402
 from azjax.agents import make_agent  # noqa: E402
+from azjax.commands import progress  # noqa: E402
 from azjax.config import TrainConfig  # noqa: E402
 from azjax.evaluation import suites  # noqa: E402
+from azjax.positions import Position  # noqa: E402
+from experiments.strength import opening_values  # noqa: E402
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "strength_per_minute"
+RAW = "raw policy"
+Right = dict[str, list[list[int]]]  # what was asked -> (right, of how many) for each colour
 
 
 def changed(**parts) -> Callable[[TrainConfig], TrainConfig]:
@@ -55,9 +68,12 @@ VARIANTS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
     "no averaging": changed(optimiser={"ema": 0.0}),
     "wide": changed(network={"blocks": 2, "channels": 64}),
     "deep": changed(network={"blocks": 8, "channels": 32}),
+    "mlp": changed(network={"tower": "mlp", "channels": 256, "heads": "dense", "global_pooling": False}),
+    "no symmetries": changed(optimiser={"symmetries": False}),
+    "32 games": changed(selfplay={"lanes": 32, "plies": 32}),
+    "512 games": changed(selfplay={"lanes": 512, "plies": 2}),
     "ownership": changed(network={"ownership": True}, optimiser={"ownership_weight": 0.2}),
-    "openings A1": changed(selfplay={"openings": "A1", "random_opening_share": 0.0}),
-}
+} | {f"openings {kind}": changed(selfplay={"openings": kind}) for kind in ("none", "A1", "A3", "A123")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,88 +82,122 @@ class Config:
 
     preset: str = "hex5"
     minutes: float = 2.0
+    iterations: int | None = None  # of every variant; default what its own speed allows
     seeds: tuple[int, ...] = (0, 1)
     only: tuple[str, ...] = tuple(VARIANTS)
-    simulations: int = 64  # when judged
+    simulations: tuple[int, ...] = (64,)  # when judged
+
+
+class Started:
+    """A run in memory, compiled and ready."""
+
+    def __init__(self, config: TrainConfig):
+        trainer = training.make_trainer(config, training.make_mesh())
+        self.state = trainer.init(jax.random.key(config.seed))
+        self._iteration, _ = run.compile_iteration(trainer, self.state)
+
+    def advance(self, iterations: int, watch: Callable[[int], None] = lambda done: None) -> float:
+        """Trains on; returns the seconds it took."""
+        start = time.perf_counter()
+        for number in range(iterations):
+            self.state, _ = self._iteration(self.state)
+            jax.block_until_ready(self.state.iteration)
+            watch(number + 1)
+        return time.perf_counter() - start
 
 
 def seconds_an_iteration(config: TrainConfig) -> float:
     """Of iterations that learn, compiling aside."""
-    trainer = training.make_trainer(config, training.make_mesh())
-    state = trainer.init(jax.random.key(0))
-    iteration, _ = run.compile_iteration(trainer, state)
-    while int(state.updates) == 0:
-        state, _ = iteration(state)
-    start = time.perf_counter()
-    for _ in range(5):
-        state, _ = iteration(state)
-    jax.block_until_ready(state)
-    return (time.perf_counter() - start) / 5
+    started = Started(config)
+    while int(started.state.updates) == 0:
+        started.advance(1)
+    return started.advance(10) / 10
 
 
-def train_for(config: TrainConfig, minutes: float, seed: int, folder: str) -> TrainConfig:
-    """Trains for so long; gives the configuration that was used."""
-    iterations = max(1, round(60 * minutes / seconds_an_iteration(config)))
+def scheduled(config: TrainConfig, iterations: int, seed: int) -> TrainConfig:
+    """The same run with so many iterations; a decay of the learning rate ends with them."""
     optimiser = config.optimiser
     if optimiser.decay == "cosine":
         optimiser = dataclasses.replace(optimiser, decay_steps=iterations * config.updates)
-    evaluation = dataclasses.replace(config.evaluation, every=10 * iterations, pairs=1, truth=False)
-    config = dataclasses.replace(
-        config,
-        iterations=iterations,
-        optimiser=optimiser,
-        evaluation=evaluation,
-        seed=seed,
-        save_every=10 * iterations,
-    )
-    run.train(config, folder, say=lambda line: None)
-    return config
+    return dataclasses.replace(config, iterations=iterations, optimiser=optimiser, seed=seed)
+
+
+def train(config: TrainConfig, agent: pathlib.Path, title: str) -> float:
+    """Trains to the end and leaves the agent in a file; returns the seconds it took."""
+    started = Started(config)
+    with progress.bar() as bar:
+        seconds = started.advance(config.iterations, lambda done: bar(title, done, config.iterations))
+    checkpoint.export_agent(agent, config, jax.device_get(started.state.average))
+    return seconds
+
+
+def judge(agent: pathlib.Path, simulations: tuple[int, ...], suite: Sequence[Position]) -> Right:
+    """The positions answered with a winning move, by search and raw, and the openings whose value has its sign."""
+    agents = {f"{count} simulations": f"az:{agent}?sims={count}" for count in simulations}
+    right = {}
+    for name, text in (agents | {RAW: f"net:{agent}"}).items():
+        result = suites.run(lambda game, text=text: make_agent(text, game), suite, jax.random.key(0))
+        right[name] = [[score.correct, score.positions] for score in result.by_player]
+    config, params = checkpoint.load_agent(agent)
+    values, truth = opening_values(config.game, config, params)
+    right["opening signs"] = [[int((np.sign(values) == truth).sum()), len(truth)]]
+    return right
 
 
 def main(config: Config) -> None:
     """Makes what is missing of the table, and prints it."""
+    unknown = set(config.only) - set(VARIANTS)
+    if unknown:
+        raise SystemExit(f"unknown variant {min(unknown)!r}; there are {', '.join(VARIANTS)}")
     console = Console()
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{config.preset}.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     suite = suites.read_suite(config.preset)
+    budget = {"minutes": config.minutes, "cores": len(jax.devices())}
     for name in config.only:
-        if name not in VARIANTS:
-            raise SystemExit(f"unknown variant {name!r}; there are {', '.join(VARIANTS)}")
         for seed in config.seeds:
-            key = {"variant": name, "seed": seed, "minutes": config.minutes}
-            if any(key.items() <= row.items() for row in rows):
+            key = {"variant": name, "seed": seed} | budget
+            if any(key.items() <= row.items() for row in read_rows(path)):
                 continue
-            console.print(f"{name}, seed {seed}")
+            variant = VARIANTS[name](presets.preset(config.preset))
+            iterations = config.iterations or round(60 * config.minutes / seconds_an_iteration(variant))
+            title = f"{name}, seed {seed}, {iterations} iterations"
             with tempfile.TemporaryDirectory() as folder:
-                start = time.perf_counter()
-                used = train_for(VARIANTS[name](presets.preset(config.preset)), config.minutes, seed, folder)
-                row = key | {"iterations": used.iterations, "seconds": time.perf_counter() - start}
-                for column, text in (
-                    ("search", f"az:{folder}?sims={config.simulations}"),
-                    ("policy", f"net:{folder}"),
-                ):
-                    result = suites.run(
-                        lambda game, text=text: make_agent(text, game), suite, jax.random.key(0)
-                    )
-                    row[column] = result.all.share
-            rows.append(row)
+                agent = pathlib.Path(folder) / "agent.npz"
+                seconds = train(scheduled(variant, iterations, seed), agent, title)
+                right = judge(agent, config.simulations, suite)
+            console.print(f"{title}, {seconds:.0f} s")
+            row = key | {"iterations": iterations, "seconds": round(seconds), "right": right}
             with path.open("a") as file:
                 file.write(json.dumps(row) + "\n")
-    table = Table(
-        "variant",
-        "seeds",
-        "iterations",
-        "search",
-        "raw policy",
-        title=f"{config.preset}, {config.minutes} min",
-    )
-    for name in VARIANTS:
-        of = [row for row in rows if row["variant"] == name and row["minutes"] == config.minutes]
-        if of:
-            means = [sum(row[c] for row in of) / len(of) for c in ("iterations", "search", "policy")]
-            table.add_row(name, str(len(of)), f"{means[0]:.0f}", f"{means[1]:.1%}", f"{means[2]:.1%}")
+    table = tabulate(read_rows(path))
     console.print(table)
+    with path.with_suffix(".md").open("w") as file:
+        Console(file=file, width=200).print(table)
+
+
+def read_rows(path: pathlib.Path) -> list[dict]:
+    """What has been measured."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def tabulate(rows: list[dict]) -> Table:
+    """A table with the strongest variant first; shares are means over the seeds, with the range of these."""
+    asked = list(rows[0]["right"]) if rows else []
+    table = Table("variant", "minutes", "cores", "seeds", "iterations", *asked, box=box.MARKDOWN)
+
+    def shares(of: list[dict], name: str) -> np.ndarray:
+        return np.array([np.divide(*np.sum(row["right"][name], axis=0)) for row in of])
+
+    groups = collections.defaultdict(list)
+    for row in rows:
+        groups[row["variant"], row["minutes"], row["cores"]].append(row)
+    for (name, minutes, cores), of in sorted(groups.items(), key=lambda item: -shares(item[1], RAW).mean()):
+        found = (shares(of, column) for column in asked)
+        cells = [f"{share.mean():.1%} ({share.min():.1%} to {share.max():.1%})" for share in found]
+        iterations = f"{np.mean([row['iterations'] for row in of]):.0f}"
+        table.add_row(name, f"{minutes:g}", str(cores), str(len(of)), iterations, *cells)
+    return table
 
 
 if __name__ == "__main__":

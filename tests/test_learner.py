@@ -78,6 +78,13 @@ def test_policies_of_the_second_player_are_compared_in_the_boards_frame():
     assert sorted({round(float(loss)) for loss in losses}) == [0, 60]
 
 
+def test_positions_stay_in_their_place_without_symmetries():
+    batch = batch_of([0], [0.0, 0.0, 1.0, 0.0], 0.0)
+    network, config = constant_network([-30.0, 30.0, -30.0, -30.0], 0.0), OptimiserConfig(symmetries=False)
+    losses = [losses_of(network, batch, seed, config).policy for seed in range(20)]
+    assert {round(float(loss)) for loss in losses} == {0}
+
+
 def test_positions_of_quick_searches_teach_no_policy():
     good, quick = batch_of([], [1.0, 0.0, 0.0, 0.0], 0.0), batch_of([], [0.0, 1.0, 0.0, 0.0], 0.0, weight=0.0)
     both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), good, quick)
