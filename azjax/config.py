@@ -75,10 +75,10 @@ class SelfplayConfig:
     temperature: float = 1.0  # of the visits, in the first moves of a game (puct; gumbel explores by itself)
     temperature_drop: int = 8  # how many moves those are; then the best move is played
     flattened_opening: bool = False  # sample the first moves from softmax(1.5 * visits) as Jacobsen 2019
-    random_opening_share: float = 0.0  # of games whose first move is drawn uniformly
-    # Forced: A1, A2, A3 or A123 (all legal 1 to 3 moves, Daliri 2022), R8 (up to 8 random moves), U (every other game
-    # from any position there is), or a position file, NAME.jsonl, such as the winning openings of `azjax openings`.
+    # Forced: A1, A2, A3 or A123 (all legal 1 to 3 moves, Daliri 2022), R8 (up to 8 random moves), U (any position there
+    # is), or a position file, NAME.jsonl, such as the winning openings of `azjax openings`.
     openings: str = "none"
+    opening_share: float = 1.0  # of games that begin so; the others begin as usual
     value_target: Literal["outcome", "root", "mixture", "td_lambda"] = "outcome"  # what a value learns
     value_share: float = 0.5  # mixture: of the search's value; td_lambda: lambda
 
@@ -88,10 +88,10 @@ class SelfplayConfig:
         check(openings.is_kind(self.openings), "selfplay.openings", openings.KINDS, self.openings)
         check(self.temperature >= 0, "selfplay.temperature", "at least 0", self.temperature)
         check(
-            0 <= self.random_opening_share <= 1,
-            "selfplay.random_opening_share",
-            "between 0 and 1",
-            self.random_opening_share,
+            0 < self.opening_share <= 1,
+            "selfplay.opening_share",
+            "above 0 and at most 1",
+            self.opening_share,
         )
         check(0 <= self.value_share <= 1, "selfplay.value_share", "between 0 and 1", self.value_share)
 

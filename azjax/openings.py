@@ -2,9 +2,9 @@
 
 A1, A2 and A3 are all sequences of one, two or three legal moves, A123 all of them together; each game draws
 one uniformly. R8 are random positions after at most eight moves: games from them visit what strong players avoid,
-so that the network learns to punish mistakes too. U are positions drawn uniformly from all there are, for every other
-game: the rest start as usual. A position file gives any other set, such as winning openings
-only. Only positions that have been searched are learned from: forced moves leave no training data.
+so that the network learns to punish mistakes too. U are positions drawn uniformly from all there are. A position file
+gives any other set, such as winning openings only. Some of the games may start as usual. Only positions that have been
+searched are learned from: forced moves leave no training data.
 """
 
 import jax
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from azjax.envs.core import Game, GameError, GameState, random_action
+from azjax.evaluation import position_sets
 from azjax.evaluation.drawn_positions import random_positions
 from azjax.positions import read_positions, stack
 from azjax.selfplay import Openings, standard_opening
@@ -21,33 +22,38 @@ KINDS = f"one of {', '.join(LENGTHS)}, U, R and a number of random moves, or a p
 MOST_ROWS = 2_000_000
 
 
-def make_openings(game: Game, kind: str = "none", random_share: float = 0.0) -> Openings:
+def make_openings(game: Game, kind: str = "none", share: float = 1.0) -> Openings:
     """The openings of a kind of agent in Daliri 2022, or the starting position.
 
     Args:
       game: the rules.
       kind: one of `KINDS`.
-      random_share: of the games that start with one random move although `kind` is "none".
+      share: of the games that begin with one of these openings, above 0; the others begin as usual. The weight of the
+        usual start is a whole number, so that few openings meet it roughly.
     """
     if not is_kind(kind):
         raise GameError(f"openings must be {KINDS}, got {kind!r}")
+    openings = _openings_of_kind(game, kind)
+    if share == 1:
+        return openings
+    start = standard_opening(game)
+    states = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), start.states, openings.states)
+    count = openings.plies.shape[0]
+    return Openings(
+        states, jnp.concatenate([start.plies, openings.plies]), round(count * (1 - share) / share)
+    )
+
+
+def _openings_of_kind(game: Game, kind: str) -> Openings:
     if kind.endswith(".jsonl"):
         return openings_of_file(game, kind)
     if is_random(kind):
         return random_openings(game, int(kind[1:]))
     if kind == "U":
         return uniform_openings(game)
-    if kind == "none":
-        if random_share == 0:
-            return standard_opening(game)
-        first_moves = opening_positions(game, 1)
-        count = first_moves.plies.shape[0]
-        # So many copies of the start that a uniform draw picks a first move with the share asked for.
-        copies = max(0, round(count * (1 - random_share) / random_share))
-        start = jax.tree.map(lambda s: jnp.repeat(s, copies, axis=0), standard_opening(game))
-        return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), start, first_moves)
     parts = [opening_positions(game, length) for length in LENGTHS[kind]]
-    return jax.tree.map(lambda *columns: jnp.concatenate(columns), *parts)
+    states = jax.tree.map(lambda *columns: jnp.concatenate(columns), *(part.states for part in parts))
+    return Openings(states, jnp.concatenate([part.plies for part in parts]))
 
 
 def is_kind(kind: str) -> bool:
@@ -84,15 +90,10 @@ def random_openings(game: Game, most: int, number: int = 2**15, seed: int = 0) -
     return Openings(*jax.jit(jax.vmap(walk))(jax.random.split(jax.random.key(seed), number)))
 
 
-def uniform_openings(game: Game, number: int = 2**15, seed: int = 0) -> Openings:
-    """The starting position and positions drawn from all there are, see `random_positions`, equally often."""
-    drawn = jax.tree.map(jnp.asarray, random_positions(game, jax.random.key(seed), number))
-    count = drawn.current_player.shape[0]
-    start = standard_opening(game)
-    states = jax.tree.map(
-        lambda one, all_: jnp.concatenate([jnp.repeat(one, count, axis=0), all_]), start.states, drawn
-    )
-    return Openings(states, jnp.zeros(2 * count, jnp.int32))
+def uniform_openings(game: Game, number: int = 2**17, seed: int = 0) -> Openings:
+    """Positions drawn from all there are, see `random_positions`; nobody knows how many moves led there."""
+    drawn = random_positions(game, jax.random.key(seed), number)
+    return Openings(jax.tree.map(jnp.asarray, drawn), jnp.zeros(position_sets.size_of(drawn), jnp.int32))
 
 
 def openings_of_file(game: Game, path: str) -> Openings:

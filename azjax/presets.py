@@ -44,7 +44,7 @@ def _quick(game, **changes) -> TrainConfig:
         game=game,
         network=NetworkConfig(blocks=4, channels=32),
         search=SearchConfig(kind="gumbel", simulations=16),
-        selfplay=SelfplayConfig(lanes=128, plies=8, random_opening_share=0.5),
+        selfplay=SelfplayConfig(lanes=128, plies=8, openings="A1", opening_share=0.5),
         replay=ReplayConfig(capacity=65536, batch_size=256, reuse=4.0, warm_up=4096),
         optimiser=OptimiserConfig(name="adamw", learning_rate=2e-3, weight_decay=1e-4, ema=0.99),
         iterations=250,
@@ -52,10 +52,10 @@ def _quick(game, **changes) -> TrainConfig:
     return dataclasses.replace(config, **changes)
 
 
-def _varied(openings: str) -> dict:
+def _varied(openings: str, share: float = 1.0) -> dict:
     """Openings that visit more of the game than strong play does, and a longer search to make sense of them."""
     return {
-        "selfplay": SelfplayConfig(lanes=128, plies=8, openings=openings),
+        "selfplay": SelfplayConfig(lanes=128, plies=8, openings=openings, opening_share=share),
         "search": SearchConfig(kind="gumbel", simulations=32),
     }
 
@@ -231,12 +231,19 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
         ),
         "chinese-checkers-4x4": (
             "Chinese Checkers 4x4 with 3 pieces, forward moves; nearly perfect in about 17 minutes",
-            _decaying(_quick(ChineseCheckers(size=4, pieces=3), **_varied("U"), iterations=600)),
+            _decaying(_quick(ChineseCheckers(size=4, pieces=3), **_varied("U", 0.8), iterations=2400)),
         ),
         "dots-2x2": ("Dots and Boxes 2x2; perfect in about a minute", _tiny(DotsAndBoxes(2, 2), 200)),
         "dots-3x3": (
             "Dots and Boxes 3x3; nearly perfect with search in about 20 minutes",
-            _decaying(_quick(DotsAndBoxes(3, 3), **_varied("U"), iterations=1000)),
+            _decaying(
+                _quick(
+                    DotsAndBoxes(3, 3),
+                    network=NetworkConfig(blocks=4, channels=48),
+                    **_varied("U", 0.5),
+                    iterations=2400,
+                )
+            ),
         ),
         "connect-four": (
             "Connect Four from pgx; beats UCT with 1,000 simulations after about 9 minutes",

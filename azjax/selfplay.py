@@ -21,10 +21,11 @@ ChooseAction = Callable[[jax.Array, SearchOutput, jax.Array, jax.Array], jax.Arr
 
 
 class Openings(NamedTuple):
-    """Positions to start games from, drawn uniformly."""
+    """Positions to start games from, drawn uniformly but for the first."""
 
     states: Any  # [openings, ...]
     plies: jax.Array  # [openings] int32, how many moves led there
+    first_weight: int = 1  # how many times as often as any other the first is drawn
 
 
 class Moment(NamedTuple):
@@ -135,8 +136,9 @@ def play(
 
 
 def _new_games(openings: Openings, keys: jax.Array) -> tuple[GameState, jax.Array]:
-    count = openings.plies.shape[0]
-    row = jax.vmap(lambda key: jax.random.randint(key, (), 0, count))(keys)
+    more = openings.first_weight - 1
+    count = openings.plies.shape[0] + more
+    row = jnp.maximum(jax.vmap(lambda key: jax.random.randint(key, (), 0, count))(keys) - more, 0)
     return jax.tree.map(lambda s: s[row], openings.states), openings.plies[row]
 
 

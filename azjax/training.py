@@ -79,7 +79,7 @@ def make_trainer(config: TrainConfig, mesh: Mesh) -> Trainer:
     search = make_search(config, game)
     choose_action = make_action_choice(config)
     value_targets = make_value_targets(config)
-    openings = make_openings(game, config.selfplay.openings, config.selfplay.random_opening_share)
+    openings = make_openings(game, config.selfplay.openings, config.selfplay.opening_share)
     loss = learner.make_loss(game, network, config.optimiser, DEVICES)
     optimiser = learner.make_optimiser(config.optimiser)
     schedule = config.optimiser.schedule()

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import json
-import os
 import pathlib
 import random
 import shutil
@@ -20,6 +19,7 @@ from azjax import checkpoint, cli, run, training
 from azjax.checkpoint import RunError
 from azjax.config import config_from_dict, config_to_dict
 from azjax.presets import preset, preset_names
+from tests import processes
 from tests.training_cases import SMALL, digest
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -166,7 +166,7 @@ for devices in (1, 4):
     print(digest(state))
 trainer.iteration(state)  # on one device, the tests above go on from a checkpoint
 """
-    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    environment = processes.environment(devices=4)
     result = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, check=True, capture_output=True, text=True
     )

@@ -171,8 +171,8 @@ def test_schedules_have_the_stated_values():
         (SearchConfig, {"full_share": 0.5}, "search.quick_simulations must be above 0"),
         (
             SelfplayConfig,
-            {"random_opening_share": 2.0},
-            "selfplay.random_opening_share must be between 0 and 1",
+            {"opening_share": 2.0},
+            "selfplay.opening_share must be above 0 and at most 1",
         ),
         (ReplayConfig, {"batch_size": 100}, r"replay.batch_size must be a multiple of groups \(8\), got 100"),
         (ReplayConfig, {"by_game": True}, "replay.window_games must be given with by_game"),

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import os
 import subprocess
 import sys
 import textwrap
@@ -23,6 +22,7 @@ from azjax.networks import (
     make_evaluator,
     make_network,
 )
+from tests import processes
 
 HEX = Hex(5)
 KEY = jax.random.key(0)
@@ -262,10 +262,9 @@ def test_batch_statistics_are_averaged_over_devices_in_both_ways_to_divide_a_bat
         assert distance(found(params, observation), expected) < 1e-5
         print("equal")
     """
-    environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
-        env=dict(os.environ) | environment,
+        env=processes.environment(devices=2),
         capture_output=True,
         text=True,
         check=False,

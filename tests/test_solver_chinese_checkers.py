@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import math
-import os
 import subprocess
 import sys
 
@@ -26,6 +25,7 @@ from azjax.solvers.chinese_checkers import (
     make_solver,
 )
 from azjax.solvers.core import TooLargeError
+from tests import processes
 from tests.reference.chinese_checkers import Rules
 
 # size, pieces: to-move wins, to-move losses, draws, illegal, finished games, distance of the start, winning first
@@ -575,11 +575,7 @@ def test_two_devices_make_the_same_table_as_one(tmp_path):
         "assert len(jax.devices()) == 2\n"
         f"make_solver(ChineseCheckers(4, 3, False)).save({str(tmp_path / 'table.npz')!r})\n"
     )
-    environment = os.environ | {
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
-        "JAX_PLATFORMS": "cpu",
-    }
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    subprocess.run([sys.executable, "-c", program], env=processes.environment(devices=2), check=True)
     assert same_table(load_solver(tmp_path / "table.npz").table, solver_of(4, 3).table)
 
 

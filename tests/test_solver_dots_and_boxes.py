@@ -3,7 +3,6 @@
 import functools
 import itertools
 import json
-import os
 import subprocess
 import sys
 
@@ -25,6 +24,7 @@ from azjax.solvers.bits import count_bits
 from azjax.solvers.core import TooLargeError
 from azjax.solvers.dots_and_boxes import TableSolver, estimate, load_solver, make_solver, solve_table
 from azjax.solvers.dots_search import SearchSolver
+from tests import processes
 from tests.reference import dots_and_boxes as reference
 from tests.test_dots_and_boxes import BERLEKAMP
 
@@ -282,9 +282,9 @@ solver = TableSolver(DotsAndBoxes(2, 3), table)
 value = solver.value(jax.tree.map(lambda leaf: leaf[None], solver.game.init()))
 print(shards, value.tolist(), np.asarray(table).tobytes().hex())
 """
-    flags = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    environment = processes.environment(devices=2)
     run = subprocess.run(
-        [sys.executable, "-c", program], env=flags, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
     expected = np.asarray(table_of(2, 3)).tobytes().hex()
     assert run.stdout.strip() == f"[(512, 128), (512, 128)] [-1.0] {expected}"

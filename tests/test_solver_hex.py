@@ -1,7 +1,6 @@
 """The exact solver of Hex against brute force, published openings, and itself: tables and search, symmetries."""
 
 import functools
-import os
 import re
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from azjax.solvers import hex_search, hex_tables
 from azjax.solvers.core import TooLargeError
 from azjax.solvers.hex import estimate, make_solver
 from azjax.solvers.hex_search import LOSS, UNKNOWN, WIN, Limits, Position
+from tests import processes
 from tests.reference import exhaustive
 
 NO_LIMIT = Limits()
@@ -136,11 +136,7 @@ from azjax.solvers import hex_tables
 assert jax.device_count() == 2
 print(hex_tables.solve_tables(3).tobytes().hex())
 """
-    environment = {
-        **os.environ,
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
-        "JAX_PLATFORMS": "cpu",
-    }
+    environment = processes.environment(devices=2)
     run = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )

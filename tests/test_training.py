@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import json
-import os
 import pathlib
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from azjax import checkpoint, presets, run, training
 from azjax.config import ReplayConfig, SearchConfig, SelfplayConfig
 from azjax.envs import PgxGame
 from azjax.networks import NetworkConfig
+from tests import processes
 from tests.training_cases import SMALL, digest
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -40,7 +40,7 @@ SHORT = [
 
 
 def with_devices(devices, module, *arguments):
-    environment = os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
+    environment = processes.environment(devices)
     command = [sys.executable, "-m", module, *arguments]
     return subprocess.run(
         command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=600
@@ -138,7 +138,7 @@ def free_port():
 
 
 def test_two_processes_train_as_one_does_and_leave_a_run_that_one_can_continue(tmp_path):
-    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    environment = processes.environment(devices=2)
     address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "azjax.cli", "train", "hex3", "--out", str(tmp_path / "two"), *SHORT]
     workers = [

@@ -36,8 +36,7 @@ OPINIONS = (
     opinion(3, logits=0.0, values=0.0),
 )  # the last one has ties only
 
-# Against mctx: game, random moves before the search, batch, simulations, depth limit. Compiled as in real
-# use: how the compiler fuses products and sums decides the last bit.
+# Against mctx: game, random moves before the search, batch, simulations, depth limit.
 CASES = {
     "hex 3x3": (Hex(3), 8, 64, 100, None),
     "hex 5x5": (Hex(5), 22, 7, 8, None),
@@ -65,7 +64,7 @@ def our_puct(case: str):
         output, tree = keeping.search(params, search_key, keeping.start(params, start_key, states))
         return tree, output.action, output.policy
 
-    return jax.jit(run)
+    return quick_jit(run)
 
 
 @functools.cache
@@ -81,7 +80,7 @@ def our_gumbel(case: str):
         ):
             return run(params, key, states)
 
-    return jax.jit(run_and_keep_tree)
+    return quick_jit(run_and_keep_tree)
 
 
 @functools.cache
@@ -117,7 +116,7 @@ def their_policy(case: str, policy, **options):
         limits = {"num_simulations": simulations, "max_depth": max_depth}
         return policy(params, key, root, recurrent, invalid_actions=~legal, **limits, **options)
 
-    return jax.jit(run)
+    return quick_jit(run)
 
 
 def assert_same_tree(ours: trees.Tree, theirs: mctx.Tree):

@@ -28,7 +28,7 @@ SMALL = TrainConfig(
     game=Hex(size=3),
     network=NetworkConfig(tower="mlp", blocks=1, channels=16, heads="dense", global_pooling=False),
     search=SearchConfig(kind="gumbel", simulations=4),
-    selfplay=SelfplayConfig(lanes=16, plies=6, random_opening_share=0.5),
+    selfplay=SelfplayConfig(lanes=16, plies=6, openings="A1", opening_share=0.5),
     replay=ReplayConfig(capacity=512, batch_size=32, reuse=2.0, warm_up=100),
     optimiser=OptimiserConfig(ema=0.9),
     evaluation=EvaluationConfig(every=1000, pairs=2, simulations=2, uct_simulations=2, truth=False),

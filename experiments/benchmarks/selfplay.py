@@ -49,7 +49,7 @@ def own_loop(config: TrainConfig) -> tuple[Callable[[], object], training.TrainS
     Every position it stores has its outcome, and none is lost.
     """
     game = config.game
-    openings = make_openings(game, config.selfplay.openings, config.selfplay.random_opening_share)
+    openings = make_openings(game, config.selfplay.openings, config.selfplay.opening_share)
     state = training.make_trainer(config, training.make_mesh(1)).init(jax.random.key(0))
 
     @jax.jit
