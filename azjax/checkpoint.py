@@ -25,7 +25,7 @@ from jax.experimental import multihost_utils
 from azjax.config import TrainConfig, config_from_dict, config_to_dict
 from azjax.networks import Network, Params, make_network
 
-FORMAT = 1
+FORMAT = 2  # changes whenever a field of the configurations changes its name or its meaning
 _PACKAGES = ("azjax", "jax", "flax", "optax", "mctx", "pgx", "orbax-checkpoint", "numpy")
 
 
@@ -230,7 +230,10 @@ def _about(config: Any) -> dict[str, Any]:
 
 def _config_about(path: pathlib.Path, about: dict[str, Any], kind: type) -> Any:
     if about.get("format") != FORMAT:
-        raise RunError(f"{path} has format {about.get('format')}, this azjax reads {FORMAT}")
+        raise RunError(
+            f"{path} has format {about.get('format')}, this azjax reads {FORMAT}: use the azjax that"
+            " wrote it (the run's config.json names its version), or train anew"
+        )
     written = about.get("kind", TrainConfig.__name__)
     if written != kind.__name__:
         raise RunError(f"{path} belongs to a run with a {written}, expected one with a {kind.__name__}")

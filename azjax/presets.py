@@ -64,7 +64,7 @@ def _decaying(config: TrainConfig) -> TrainConfig:
     """The same with a learning rate that falls to nothing by the end of the run."""
     steps = config.iterations * config.updates
     optimiser = dataclasses.replace(config.optimiser, decay="cosine", decay_steps=steps)
-    evaluation = dataclasses.replace(config.evaluation, every=50)
+    evaluation = dataclasses.replace(config.evaluation, every=max(50, config.iterations // 20))
     return dataclasses.replace(config, optimiser=optimiser, evaluation=evaluation)
 
 
@@ -227,11 +227,11 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
         ),
         "hex6": (
             "Hex 6x6; nearly perfect with search in about 40 minutes",
-            _decaying(_quick(Hex(size=6), **_varied("R12"), iterations=2000)),
+            _decaying(_quick(Hex(size=6), **_varied("R6"), iterations=1500)),
         ),
         "chinese-checkers-4x4": (
             "Chinese Checkers 4x4 with 3 pieces, forward moves; nearly perfect in about 17 minutes",
-            _decaying(_quick(ChineseCheckers(size=4, pieces=3), **_varied("U", 0.8), iterations=2400)),
+            _decaying(_quick(ChineseCheckers(size=4, pieces=3), **_varied("U", 0.8), iterations=1500)),
         ),
         "dots-2x2": ("Dots and Boxes 2x2; perfect in about a minute", _tiny(DotsAndBoxes(2, 2), 200)),
         "dots-3x3": (
@@ -241,7 +241,7 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
                     DotsAndBoxes(3, 3),
                     network=NetworkConfig(blocks=4, channels=48),
                     **_varied("U", 0.5),
-                    iterations=2400,
+                    iterations=2000,
                 )
             ),
         ),

@@ -188,6 +188,15 @@ def test_an_agent_file_that_is_none_says_so(tmp_path):
         checkpoint.load_agent(path)
 
 
+def test_an_agent_of_another_format_says_what_to_do(untouched, tmp_path):
+    with np.load(untouched / "agent.npz") as file:
+        content = dict(file)
+    content["about"] = np.array(json.dumps(json.loads(str(content["about"])) | {"format": 1}))
+    np.savez(tmp_path / "agent.npz", **content)
+    with pytest.raises(RunError, match="has format 1, this azjax reads 2: use the azjax that wrote it"):
+        checkpoint.load_agent(tmp_path)
+
+
 def test_every_preset_survives_its_json():
     for name in preset_names():
         config = preset(name)
