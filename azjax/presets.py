@@ -231,7 +231,14 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
         ),
         "chinese-checkers-4x4": (
             "Chinese Checkers 4x4 with 3 pieces, forward moves; nearly perfect in about 17 minutes",
-            _decaying(_quick(ChineseCheckers(size=4, pieces=3), **_varied("U", 0.8), iterations=1500)),
+            _decaying(
+                _quick(
+                    ChineseCheckers(size=4, pieces=3),
+                    network=NetworkConfig(blocks=4, channels=48),
+                    **_varied("U", 0.8),
+                    iterations=2000,
+                )
+            ),
         ),
         "dots-2x2": ("Dots and Boxes 2x2; perfect in about a minute", _tiny(DotsAndBoxes(2, 2), 200)),
         "dots-3x3": (
