@@ -240,7 +240,10 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
                 )
             ),
         ),
-        "dots-2x2": ("Dots and Boxes 2x2; perfect in about a minute", _tiny(DotsAndBoxes(2, 2), 200)),
+        "dots-2x2": (
+            "Dots and Boxes 2x2; perfect with 400 simulations in about a minute",
+            _decaying(_tiny(DotsAndBoxes(2, 2), 300)),
+        ),
         "dots-3x3": (
             "Dots and Boxes 3x3; nearly perfect with search in about 20 minutes",
             _decaying(

@@ -23,7 +23,7 @@ def chosen_actions(act, params, states):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name, simulations", [("hex3", 128), ("dots-2x2", 128), ("tic-tac-toe", 400)])
+@pytest.mark.parametrize("name, simulations", [("hex3", 128), ("dots-2x2", 400), ("tic-tac-toe", 400)])
 def test_a_minute_of_training_plays_perfectly_in_every_position(name, simulations, tmp_path):
     config = presets.preset(name)
     run.train(config, tmp_path / name, say=lambda line: None)
