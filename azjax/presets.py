@@ -227,7 +227,7 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
         ),
         "hex6": (
             "Hex 6x6; nearly perfect with search in about 40 minutes",
-            _decaying(_quick(Hex(size=6), **_varied("R6"), iterations=1500)),
+            _decaying(_quick(Hex(size=6), **_varied("R6"), iterations=1200)),
         ),
         "chinese-checkers-4x4": (
             "Chinese Checkers 4x4 with 3 pieces, forward moves; nearly perfect in about 17 minutes",
@@ -251,7 +251,7 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
                     DotsAndBoxes(3, 3),
                     network=NetworkConfig(blocks=4, channels=48),
                     **_varied("U", 0.5),
-                    iterations=2000,
+                    iterations=1600,
                 )
             ),
         ),

@@ -5,9 +5,9 @@
 
 Hex: the openings whose value has the right sign; the winning moves found in the package's suite of solved positions,
 by search and by the raw policy; games against UCT from every opening, in which the run takes the side that the solver
-says wins. Chinese Checkers: in how many positions drawn from the whole game the value is kept and its sign is right;
-games against UCT with a distance evaluation and against the perfect player. Dots and Boxes: in how many positions the
-value is kept; games of the network alone, and averaged over the board's symmetries, against the rule-based `hard`;
+says wins. Chinese Checkers: in how many positions drawn from the whole game the value is kept and its sign is right
+(positions that the run may have opened games with are left out); games against UCT with a distance evaluation and
+against the perfect player. Dots and Boxes: the same of such positions; games of the network alone, and averaged over the board's symmetries, against the rule-based `hard`;
 Berlekamp's problems. Games of pgx: games against UCT. Every share comes with its number of positions or games. The
 run's configuration and curves are kept beside them.
 """
@@ -31,9 +31,10 @@ from azjax.agents import make_agent
 from azjax.commands import progress
 from azjax.config import TrainConfig, config_to_dict
 from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex, PgxGame
-from azjax.evaluation import dots_judges, drawn_positions, ground_truth, suites
+from azjax.evaluation import dots_judges, drawn_positions, ground_truth, position_sets, suites
 from azjax.evaluation.arena import Counts, make_match
 from azjax.networks import Params, make_evaluator, make_network
+from azjax.openings import make_openings
 from azjax.positions import parse_position
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "strength"
@@ -124,11 +125,13 @@ def won_games(game: Hex, agent, opponent, truth: np.ndarray, games: int) -> Coun
 
 
 def whole_game_rows(config: Config, judged: Judged) -> Rows:
-    """How well the run knows positions drawn from all there are."""
+    """How well the run knows positions drawn from all there are, but for those it may have opened games with."""
     rows = {}
     solver = solvers.make_solver(judged.game)
     game = ground_truth.without_past(solver.game)
-    states = drawn_positions.random_positions(game, jax.random.key(0), config.positions)
+    states = drawn_positions.random_positions(game, jax.random.key(1), config.positions)
+    openings = make_openings(judged.game, judged.config.selfplay.openings).states
+    states = position_sets.rows(states, ~position_sets.is_in(states, openings))
     known = ground_truth.label(solver, states)
     decisions = ground_truth.some(known, known.is_decision)
     for how, text in judged.agents().items():

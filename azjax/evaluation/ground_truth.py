@@ -412,7 +412,8 @@ def whole_game(
         states = position_sets.explore(without_past(game), with_moves=False, limit=limit).states
         whole = True
     except TooLargeError:
-        states = random_positions(without_past(game), jax.random.key(0) if key is None else key, limit)
+        key = jax.random.key(1) if key is None else key  # not 0, which draws the openings of training
+        states = random_positions(without_past(game), key, limit)
         whole = False
     dataset = label(solver, position_sets.rows(states, ~position_sets.is_over(game, states)))
     kept = np.asarray(_at(dataset.optimal, actions(dataset.states)))
