@@ -7,9 +7,9 @@ Hex: the openings whose value has the right sign; the winning moves found in the
 by search and by the raw policy; games against UCT from every opening, in which the run takes the side that the solver
 says wins. Chinese Checkers: in how many positions drawn from the whole game the value is kept and its sign is right
 (positions that the run may have opened games with are left out); games against UCT with a distance evaluation and
-against the perfect player. Dots and Boxes: the same of such positions; games of the network alone, and averaged over the board's symmetries, against the rule-based `hard`;
-Berlekamp's problems. Games of pgx: games against UCT. Every share comes with its number of positions or games. The
-run's configuration and curves are kept beside them.
+against the perfect player. Dots and Boxes: the same of such positions; games of the network alone, and averaged over
+the board's symmetries, against the rule-based `hard`; Berlekamp's problems. Games of pgx: games against UCT. Every
+share comes with its number of positions or games. The run's configuration and curves are kept beside them.
 """
 
 import dataclasses
