@@ -227,7 +227,7 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
         ),
         "hex6": (
             "Hex 6x6; nearly perfect with search in about 40 minutes",
-            _decaying(_quick(Hex(size=6), **_varied("R6"), iterations=1200)),
+            _decaying(_quick(Hex(size=6), **_varied("R6"), iterations=900)),
         ),
         "chinese-checkers-4x4": (
             "Chinese Checkers 4x4 with 3 pieces, forward moves; nearly perfect in about 17 minutes",
