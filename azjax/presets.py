@@ -230,7 +230,7 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
             _decaying(_quick(Hex(size=6), **_varied("R6"), iterations=900)),
         ),
         "chinese-checkers-4x4": (
-            "Chinese Checkers 4x4 with 3 pieces, forward moves; nearly perfect in about 17 minutes",
+            "Chinese Checkers 4x4 with 3 pieces, forward moves; nearly perfect in about 35 minutes",
             _decaying(
                 _quick(
                     ChineseCheckers(size=4, pieces=3),
@@ -245,7 +245,7 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
             _decaying(_tiny(DotsAndBoxes(2, 2), 300)),
         ),
         "dots-3x3": (
-            "Dots and Boxes 3x3; nearly perfect with search in about 20 minutes",
+            "Dots and Boxes 3x3; nearly perfect with search in about 35 minutes",
             _decaying(
                 _quick(
                     DotsAndBoxes(3, 3),
