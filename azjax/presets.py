@@ -68,15 +68,16 @@ def _decaying(config: TrainConfig) -> TrainConfig:
     return dataclasses.replace(config, optimiser=optimiser, evaluation=evaluation)
 
 
-def _tiny(game, iterations: int, **changes) -> TrainConfig:
+def _tiny(game, iterations: int) -> TrainConfig:
     """For boards on which a small dense network is enough."""
-    return _quick(
-        game,
-        network=NetworkConfig(tower="mlp", blocks=2, channels=128, heads="dense", global_pooling=False),
-        selfplay=SelfplayConfig(lanes=128, plies=8, openings="A123"),
-        replay=ReplayConfig(capacity=16384, batch_size=256, reuse=4.0, warm_up=1024),
-        iterations=iterations,
-        **changes,
+    return _decaying(
+        _quick(
+            game,
+            network=NetworkConfig(tower="mlp", blocks=2, channels=128, heads="dense", global_pooling=False),
+            selfplay=SelfplayConfig(lanes=128, plies=8, openings="R6"),
+            replay=ReplayConfig(capacity=16384, batch_size=256, reuse=4.0, warm_up=1024),
+            iterations=iterations,
+        )
     )
 
 
@@ -214,7 +215,7 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
     {
         "tic-tac-toe": (
             "tic-tac-toe from pgx; perfect with 400 simulations in about a minute",
-            _tiny(PgxGame("tic_tac_toe"), 100),
+            _tiny(PgxGame("tic_tac_toe"), 120),
         ),
         "hex3": ("Hex 3x3; perfect in about a minute", _tiny(Hex(size=3), 60)),
         "hex5": (
@@ -227,7 +228,7 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
         ),
         "hex6": (
             "Hex 6x6; nearly perfect with search in about 40 minutes",
-            _decaying(_quick(Hex(size=6), **_varied("R6"), iterations=900)),
+            _decaying(_quick(Hex(size=6), **_varied("R12"), iterations=2000)),
         ),
         "chinese-checkers-4x4": (
             "Chinese Checkers 4x4 with 3 pieces, forward moves; nearly perfect in about 35 minutes",
@@ -242,7 +243,7 @@ _PRESETS: dict[str, tuple[str, TrainConfig]] = (
         ),
         "dots-2x2": (
             "Dots and Boxes 2x2; perfect with 400 simulations in about a minute",
-            _decaying(_tiny(DotsAndBoxes(2, 2), 300)),
+            _tiny(DotsAndBoxes(2, 2), 300),
         ),
         "dots-3x3": (
             "Dots and Boxes 3x3; nearly perfect with search in about 35 minutes",
