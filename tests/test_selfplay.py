@@ -10,7 +10,7 @@ import pytest
 
 from azjax import replay, selfplay, targets
 from azjax.config import ConfigError, SelfplayConfig
-from azjax.envs import ChineseCheckers, DotsAndBoxes, GameError, Hex
+from azjax.envs import ChineseCheckers, DotsAndBoxes, GameError, Hex, PgxGame
 from azjax.envs.core import random_action
 from azjax.evaluation import position_sets
 from azjax.openings import make_openings, opening_positions
@@ -200,7 +200,9 @@ def test_a_share_of_games_begins_with_an_opening_and_all_of_these_equally_often(
 
 
 @pytest.mark.parametrize(
-    "game", [Hex(size=3), ChineseCheckers(size=3, pieces=1), DotsAndBoxes(2, 1)], ids=repr
+    "game",
+    [Hex(size=3), ChineseCheckers(size=3, pieces=1), DotsAndBoxes(2, 1), PgxGame("tic_tac_toe")],
+    ids=repr,
 )
 def test_uniform_openings_are_many_unfinished_positions(game):
     openings = make_openings(game, "U")

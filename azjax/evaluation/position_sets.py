@@ -60,9 +60,10 @@ def start_of(game: Game) -> GameState:
 def keys_of(states: GameState) -> np.ndarray:
     """[batch] bytes, equal exactly where the positions are the same."""
     columns = [
-        np.ascontiguousarray(np.asarray(getattr(states, field)))
+        np.ascontiguousarray(leaf)
         for field in states._fields
         if field not in ("ply", "history")
+        for leaf in jax.tree.leaves(getattr(states, field))  # one, but for the games of pgx
     ]
     columns = [column.reshape(len(column), math.prod(column.shape[1:])).view(np.uint8) for column in columns]
     wide = np.concatenate(columns, axis=1)
