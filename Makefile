@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.2
 
-.PHONY: setup train gallery test test-quick lint clean
+.PHONY: setup train gallery test test-quick soak lint clean
 
 setup: $(STAMP)
 
@@ -18,8 +18,8 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,plots]'
 	touch $@
 
-train: setup  # a run that was stopped goes on
-	$(BIN)/azjax train hex5 $$(test -e runs/hex5/config.json && echo --resume)
+train: setup  # a run that was stopped goes on, a finished one says so
+	if test -e runs/hex5/config.json; then $(BIN)/azjax resume runs/hex5; else $(BIN)/azjax train hex5; fi
 
 gallery: setup
 	$(BIN)/python -m experiments.gallery
@@ -29,6 +29,11 @@ test: setup lint
 
 test-quick: setup lint
 	$(PYTEST) -m "not slow"
+
+# Some hours: over 10,000 spoiled inputs, 200 damaged runs, 50 kills, and two hours of watched memory.
+soak: setup
+	$(BIN)/python -m pytest --soak --hypothesis-profile soak tests/cli/test_fuzz.py tests/training/test_chaos.py tests/training/test_presets.py
+	$(BIN)/python -m tests.soak --hours 2
 
 lint: setup
 	$(BIN)/ruff check .

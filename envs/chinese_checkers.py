@@ -59,7 +59,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from azjax.envs import drawing
+from azjax.envs import checkers_ranking, drawing
 from azjax.envs.core import GameError, MoveError, PositionError, Symmetries
 
 ONGOING, FIRST_WON, SECOND_WON, DRAWN = range(4)  # State.outcome
@@ -69,6 +69,7 @@ _HOMES = {1: (0,), 2: (0, 1), 3: (0, 1, 2), 4: (0, 1, 2, 4), 6: tuple(range(6)),
 _TIP, _EDGES = (0,), (1, 2, 3, 5)  # of a home of six: with its edges held, the tip cannot be entered
 _HOME_CORNERS = {1: (0,), 2: (0, 1), 3: (0, 1, 2), 4: (0, 1, 4, 2), 6: (0, 3, 5), 10: (0, 6, 9)}
 _MOST_ARROWS, _FAINTEST_ARROW = 6, 0.1  # of heat in a drawing: how many, and from which share on
+_LONGEST = 1_000_000  # plies of a game
 _LARGEST_SIZE = 9  # hops shift bits by 2 * size, which must stay below the 32 of a word
 _DIRECTIONS = ((1, 0), (0, 1), (1, -1), (-1, 1), (0, -1), (-1, 0))  # (dx, dy)
 
@@ -108,6 +109,12 @@ class ChineseCheckers:
     version: ClassVar[str] = "1.0.0"
 
     def __post_init__(self):
+        for option in ("size", "pieces", "max_plies", "repetitions"):
+            value = getattr(self, option)
+            if type(value) is not int and not (option == "repetitions" and value is None):
+                raise GameError(f"{option} must be a whole number, got {value!r}")
+        if not isinstance(self.forward_only, bool):
+            raise GameError(f"forward_only must be True or False, got {self.forward_only!r}")
         if not 2 <= self.size <= _LARGEST_SIZE:
             raise GameError(f"size must be between 2 and {_LARGEST_SIZE}, got {self.size}")
         fitting = [k for k in _HOMES if _homes_fit(self.size, k)]
@@ -116,13 +123,13 @@ class ChineseCheckers:
                 f"pieces must be one of {', '.join(map(str, fitting))} on a {self.size}x{self.size} board "
                 f"(two home areas of that size, apart, and an empty cell), got {self.pieces}"
             )
-        if self.repetitions is not None and self.repetitions < 0:
+        if self.repetitions is not None and not 0 <= self.repetitions <= _LONGEST:
             raise GameError(
-                f"repetitions must be None (no such rule) or at least 0 (any repetition draws), "
+                f"repetitions must be None (no such rule) or from 0 (any repetition draws) to {_LONGEST:,}, "
                 f"got {self.repetitions}"
             )
-        if self.max_plies < 1:
-            raise GameError(f"max_plies must be at least 1, got {self.max_plies}")
+        if not 1 <= self.max_plies <= _LONGEST:
+            raise GameError(f"max_plies must be at least 1 and at most {_LONGEST:,}, got {self.max_plies}")
 
     @property
     def num_cells(self) -> int:
@@ -231,6 +238,20 @@ class ChineseCheckers:
         first, second = (side.at(jnp.asarray(self.image_index)) for side in _sides(x.bits))
         return first.astype(jnp.int8) + 2 * second.astype(jnp.int8)
 
+    def lead(self, x: State) -> jax.Array:
+        """[] how far the player to move leads in the race, from -1 to 1.
+
+        The opponent's distance to its goal minus the own one, plus 1 for being on move, divided by the most that
+        this can be. A distance is the sum over a player's pieces of the rows between them and the goal's tip.
+        """
+        row = self.image_index // self.size + self.image_index % self.size  # [cells], 0 at the top
+        # A piece in row r has last - r rows to go down, or r to go up. So the difference of the distances, as the
+        # first player sees it, is the sum of all pieces' rows, less `last` for each of its own.
+        own_rows = self.pieces * 2 * (self.size - 1)
+        most = int(np.sum(np.sort(row)[-2 * self.pieces :])) - own_rows + 1
+        difference = jnp.sum(jnp.where(self.board(x) != 0, row, 0)) - own_rows
+        return (jnp.where(x.current_player == 0, difference, -difference) + 1) / most
+
     def step(self, x: State, action: jax.Array) -> State:
         """The position after a legal action; a terminal position stays as it is."""
         over, player, ply = self.is_terminal(x), x.current_player, x.ply + 1
@@ -272,6 +293,21 @@ class ChineseCheckers:
     def is_illegal(self, x: State) -> jax.Array:
         """[] bool, whether this is a position into which nobody may move."""
         return self._is_won_on_move(x) | self._has_closed_tip(x)
+
+    def random_states(self, key: jax.Array, number: int) -> State:
+        """Uniform draws from all placements of the pieces, either player to move; the illegal ones are left out."""
+        states = checkers_ranking.random_states(self, key, number)
+        legal = ~np.asarray(_are_illegal(self, states))
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[legal], states)
+
+    def without_past(self) -> ChineseCheckers:
+        """The game without draws by repetition or by the number of plies."""
+        return dataclasses.replace(self, repetitions=None, max_plies=_LONGEST)
+
+    def with_mover(self, x: State, player: jax.Array) -> tuple[State, jax.Array]:
+        """The same board without a past and with this player to move, and whether the rules allow that."""
+        turned = self.from_board(self.board(x), player)
+        return turned, ~self.is_illegal(turned)
 
     def action_to_text(self, action: int) -> str:
         """The move as `from-to`."""
@@ -784,6 +820,11 @@ def _staged_masks(game: ChineseCheckers, x: State) -> list[jax.Array]:
     """[num_actions] bool, three times: the moves that reach their end, the allowed ones, the legal ones."""
     spots, *stages = game._destinations(x)
     return [game._as_mask(spots, destinations) for destinations in stages]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _are_illegal(game: ChineseCheckers, states: State) -> jax.Array:
+    return jax.vmap(game.is_illegal)(states)
 
 
 @functools.partial(jax.jit, static_argnums=0)

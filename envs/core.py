@@ -1,22 +1,20 @@
-"""What every game is, and the pgx environment around it.
+"""What every game is, and what it may know beyond its rules.
 
 A game is a frozen dataclass (board size and options are its fields) whose methods are pure
-functions on a `GameState`, a small NamedTuple of arrays. All of azjax runs on this layer. `Env`
-wraps any game as a `pgx.Env`, so whatever is written for pgx runs on it too.
+functions on a `GameState`, a small NamedTuple of arrays. All of azjax runs on this layer, and asks no
+game for its class: what only some games know are hooks, listed at `Game`, and the functions here that
+use them have an answer for games without.
 """
 
+import dataclasses
 import functools
 import math
-import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import flax
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pgx
-import pgx._src.api_test
 
 from azjax.envs.drawing import Svg, text_picture
 
@@ -55,6 +53,23 @@ class Game(Protocol):
 
     Every function takes one position; use `jax.vmap` for many. Actions are absolute: the same number
     means the same move for both players.
+
+    Optional knowledge. A game may have any of these; without them the plain way is taken.
+      action_cells: [num_actions, places, 2] int32, row and column of each action in the observation (-1 for an action
+        that has no place): convolutional policy heads, on every board size.
+      ownership(x, player): [cells] int, who holds which part of a finished board: an auxiliary head.
+      final_margin(x, player): [] float32, by how much a finished game was won: an auxiliary head.
+      random_playout(x, key): see the function `random_playout`.
+      random_states(key, number): numpy positions [at most number, ...] drawn uniformly from all there are, finished
+        ones included; else positions of random play are taken.
+      without_past(): see the function `without_past`.
+      with_mover(x, player): (the same board with this player to move, whether the rules allow that).
+      view_options: names of fields that only change what networks see; see `seen_as`.
+      worth_options: names of fields that only change what the end of a game is worth; see `worth_as`.
+      numbered(moves): see the function `move_marks`.
+      has_stone_planes: True if the first two planes of an observation are the own and the opponent's stones, and
+        they are all there is: the small dense networks of Kromann and Bennetsen 2019.
+      quarter_turn: (observe, action_frames) of their other view of the board, or None.
     """
 
     name: str  # as in `azjax.make(name)`
@@ -145,9 +160,10 @@ class PlainGame:
 
     def text_to_action(self, text: str, x: GameState | None = None) -> int:
         """The action a number names; raises MoveError."""
-        if not text.strip().isdecimal() or int(text) >= self.num_actions:
+        number = text.strip()
+        if not number.isdecimal() or len(number) > 9 or int(number) >= self.num_actions:
             raise MoveError(f"{text!r} is not a move: give an action number from 0 to {self.num_actions - 1}")
-        return check_move(self, x, int(text), text)
+        return check_move(self, x, int(number), text)
 
     def to_notation(self, x: GameState) -> str:
         """Raises PositionError: there is no notation."""
@@ -240,6 +256,19 @@ def random_playout(game: Game, x: GameState, key: jax.Array) -> jax.Array:
     return jax.vmap(game.rewards)(x)
 
 
+@functools.partial(jax.jit, static_argnums=(0, 2))
+def random_games(game: Game, key: jax.Array, games: int) -> GameState:
+    """Positions [max_plies, games, ...] of random play, before each move; after its end a game stands still."""
+    init_key, key = jax.random.split(key)
+    start = jax.vmap(game.init)(jax.random.split(init_key, games))
+
+    def ply(states, key):
+        action = random_action(key, jax.vmap(game.legal_action_mask)(states))
+        return jax.vmap(game.step)(states, action), states
+
+    return jax.lax.scan(ply, start, jax.random.split(key, game.max_plies))[1]
+
+
 def check_move(game: Game, x: GameState | None, action: int, text: str) -> int:
     """The action, or a MoveError if the game is over in `x` or the rules forbid it there.
 
@@ -253,135 +282,51 @@ def check_move(game: Game, x: GameState | None, action: int, text: str) -> int:
     return action
 
 
-@flax.struct.dataclass
-class State(pgx.State):
-    """A pgx state around a game's own: what pgx wants precomputed, and the position `_x`."""
-
-    current_player: jax.Array  # [] int32, the colour: 0 moved first
-    observation: jax.Array
-    rewards: jax.Array  # [2] float32, of the last step alone, as pgx has it
-    terminated: jax.Array  # [] bool
-    truncated: jax.Array  # [] bool, never
-    legal_action_mask: jax.Array  # [num_actions] bool; all True at the end, as pgx has it
-    _step_count: jax.Array  # [] int32
-    _last_action: jax.Array  # [] int32, -1 at the start
-    _x: Any  # the game's own state
-    _game: Any = flax.struct.field(pytree_node=False)
-
-    @property
-    def env_id(self) -> str:
-        """The game's name."""
-        return self._game.name
-
-    def to_svg(self, *, color_theme: str | None = None, scale: float | None = None) -> Svg:
-        """The board with the last move marked; of a batch, the first board."""
-        first = jax.tree.map(lambda leaf: leaf[(0,) * self._step_count.ndim], self)
-        last_action = int(first._last_action)
-        return self._game.draw(
-            first._x,
-            last_action=None if last_action < 0 else last_action,
-            theme=color_theme or "light",
-            scale=scale or 1.0,
-        )
-
-    def save_svg(self, filename: str, *, color_theme: str | None = None, scale: float | None = None) -> None:
-        """Writes `to_svg` to a file."""
-        self.to_svg(color_theme=color_theme, scale=scale).save(filename)
+def why_no_game(kind: type) -> str | None:
+    """What a class lacks to be a game, as the end of a sentence; None if it lacks nothing."""
+    if not dataclasses.is_dataclass(kind) or not kind.__dataclass_params__.frozen or kind.__hash__ is None:
+        return "is no frozen dataclass: write @dataclasses.dataclass(frozen=True) above it"
+    members = [*Game.__annotations__, *(name for name in vars(Game) if not name.startswith("_"))]
+    fields = {field.name for field in dataclasses.fields(kind)}
+    if lacking := [member for member in members if member not in fields and not hasattr(kind, member)]:
+        return f"lacks {', '.join(lacking)}: azjax.envs.core.Game says what each is, PlainGame has the plainest form"
+    return None
 
 
-class Env(pgx.Env):
-    """Any game as a pgx environment.
+def is_game(thing: Any) -> bool:
+    """Whether a thing is a game, rather than its name, its class or an environment around it."""
+    return not isinstance(thing, type) and why_no_game(type(thing)) is None
 
-    `env.game` is the game itself, on its compact state: what search and training use. The environment
-    answers the same questions on pgx states, so that whatever takes a game takes an environment too.
+
+def unwrapped(game: Any) -> Game:
+    """The game itself, also of an environment around it."""
+    return game if hasattr(game, "max_plies") else game.game  # environments of pgx know no longest game
+
+
+def without_past(game: Game) -> Game:
+    """The game as a solver sees it: without draws by repetition or by the number of plies."""
+    return game.without_past() if hasattr(game, "without_past") else game
+
+
+def seen_as(game: Game, other: Game | None = None) -> Game:
+    """The game with networks shown what they see of another one of its kind; None for the default view.
+
+    So `seen_as(a) == seen_as(b)` for games that differ only in what networks see of them.
     """
-
-    def __init__(self, game: Game):
-        super().__init__()
-        self.game = game
-        _introduce_to_pgx(game.name)
-
-    def _init(self, key: jax.Array) -> State:
-        x = self.game.init(key)
-        return State(
-            current_player=x.current_player.astype(jnp.int32),
-            observation=self.game.observe(x),
-            rewards=jnp.zeros(2, jnp.float32),
-            terminated=self.game.is_terminal(x),
-            truncated=jnp.bool_(False),
-            legal_action_mask=self.game.legal_action_mask(x),
-            _step_count=jnp.int32(0),
-            _last_action=jnp.int32(-1),
-            _x=x,
-            _game=self.game,
-        )
-
-    def _step(self, state: State, action: jax.Array, key: jax.Array | None) -> State:
-        del key
-        x = self.game.step(state._x, action)
-        return state.replace(
-            current_player=x.current_player.astype(jnp.int32),
-            rewards=self.game.rewards(x),
-            terminated=self.game.is_terminal(x),
-            legal_action_mask=self.game.legal_action_mask(x),
-            _last_action=jnp.int32(action),
-            _x=x,
-        )
-
-    def _observe(self, state: State, player_id: jax.Array) -> jax.Array:
-        return self.game.observe(state._x, player_id)
-
-    def observe(self, state: State, player_id: jax.Array | None = None) -> jax.Array:
-        """[*observation_shape], seen from the side of a player (default: the player to move)."""
-        return self.game.observe(state._x, player_id)
-
-    def legal_action_mask(self, state: State) -> jax.Array:
-        """[num_actions] bool."""
-        return state.legal_action_mask
-
-    def is_terminal(self, state: State) -> jax.Array:
-        """[] bool."""
-        return state.terminated
-
-    def rewards(self, state: State) -> jax.Array:
-        """[2] float32, of the last step."""
-        return state.rewards
-
-    @property
-    def id(self) -> str:
-        """The game's name."""
-        return self.game.name
-
-    @property
-    def version(self) -> str:
-        """The game's version."""
-        return self.game.version
-
-    @property
-    def num_players(self) -> int:
-        """Always two."""
-        return 2
-
-    @property
-    def num_actions(self) -> int:
-        """How many actions there are, legal or not."""
-        return self.game.num_actions
-
-    @property
-    def observation_shape(self) -> tuple[int, ...]:
-        """The shape of one observation."""
-        return self.game.observation_shape
-
-    def __repr__(self) -> str:
-        return f"Env({self.game!r})"
+    return _with_options_of(game, other, getattr(game, "view_options", ()))
 
 
-@functools.cache
-def _introduce_to_pgx(name: str) -> None:
-    # pgx.api_test turns away every id outside its own list; there is no other way to join that list. And
-    # its sampler fails for all games, pgx's own too, since jax 0.10.1 (sotetsuk/pgx#1314): ours replaces it.
-    conformance = pgx._src.api_test
-    conformance.act_randomly = jax.jit(random_action)
-    known = typing.get_args(conformance.EnvId)
-    if name not in known:
-        conformance.EnvId = typing.Literal[(*known, name)]
+def worth_as(game: Game, other: Game) -> Game:
+    """The game with the end of a game worth what it is in another one of its kind."""
+    return _with_options_of(game, other, getattr(game, "worth_options", ()))
+
+
+def move_marks(game: Game, moves: Sequence[int]) -> dict[int, str] | None:
+    """The numbers of moves, by the action on whose place each has left something for good; None if none does so."""
+    return game.numbered(moves) if hasattr(game, "numbered") else None
+
+
+def _with_options_of(game: Game, other: Game | None, options: Sequence[str]) -> Game:
+    defaults = {field.name: field.default for field in dataclasses.fields(game)}
+    values = {name: defaults[name] if other is None else getattr(other, name) for name in options}
+    return dataclasses.replace(game, **values) if values else game

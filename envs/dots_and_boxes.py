@@ -41,7 +41,7 @@ Version history: "1" is the first.
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -78,6 +78,8 @@ class DotsAndBoxes:
 
     name: ClassVar[str] = "dots_and_boxes"
     version: ClassVar[str] = "1"
+    view_options: ClassVar[tuple[str, ...]] = ("observation",)
+    worth_options: ClassVar[tuple[str, ...]] = ("reward",)
 
     def __post_init__(self):
         for side in ("rows", "columns"):
@@ -259,6 +261,18 @@ class DotsAndBoxes:
             # Exactly one plane is 1, so the maximum picks its shade.
             return jnp.max(image * GREY_LEVELS, axis=-1, keepdims=True)
         return image
+
+    def random_states(self, key: jax.Array, number: int) -> DotsAndBoxesState:
+        """Uniform draws from all sets of lines; owners of the finished boxes and a player to move are drawn too."""
+        draw = np.random.default_rng(int(jax.random.bits(key)))
+        lines = draw.random((number, self.num_actions)) < 0.5
+        done = lines[:, box_sides(self.rows, self.columns)].all(axis=2)
+        owners = np.where(done, draw.choice([-1, 1], done.shape), 0).astype(np.int8)
+        return DotsAndBoxesState(lines, owners, draw.integers(0, 2, number).astype(np.int32))
+
+    def numbered(self, moves: Sequence[int]) -> dict[int, str]:
+        """The numbers of moves on the lines they drew."""
+        return {action: str(number) for number, action in enumerate(moves, start=1)}
 
     def action_to_text(self, action: int) -> str:
         """The two dots of the line, the upper or left one first: `a1-b1`."""

@@ -29,7 +29,7 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -70,6 +70,8 @@ class Hex:
 
     name: ClassVar[str] = "hex"
     version: ClassVar[str] = "1"
+    view_options: ClassVar[tuple[str, ...]] = ("planes",)
+    has_stone_planes: ClassVar[bool] = True
 
     def __post_init__(self):
         if type(self.size) is not int or not 1 <= self.size <= MAX_SIZE:
@@ -283,6 +285,59 @@ class Hex:
             picture.draw_last_move(int(np.argmax(stones > 0)) if swapped else int(last_action))
         return drawing.picture(picture.width, picture.height, picture.parts, colours, scale)
 
+    def random_states(self, key: jax.Array, number: int) -> HexState:
+        """Uniform draws from all placements of equally many stones, or one more of Black's."""
+        # So many placements there are for each number of stones.
+        weight = np.array(
+            [
+                math.comb(self._cells, stones) * math.comb(stones, stones // 2)
+                for stones in range(self._cells)
+            ],
+            float,
+        )
+        draw_key, key = jax.random.split(key)
+        draw = np.random.default_rng(int(jax.random.bits(draw_key)))
+        stones = draw.choice(self._cells, number, p=weight / weight.sum())
+        game, batches = dataclasses.replace(self, swap=False), []
+        # All orders of laying the same stones are equally likely, so random play until then is a uniform draw.
+        for begin, part_key in zip(range(0, number, 4096), jax.random.split(key, -(-number // 4096))):
+            some_stones = stones[begin : begin + 4096]
+            states = core.random_games(game, part_key, len(some_stones))
+            lanes = np.arange(len(some_stones))
+            batches.append(jax.tree.map(lambda leaf, at=(some_stones, lanes): np.asarray(leaf)[at], states))
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *batches)
+
+    def numbered(self, moves: Sequence[int]) -> dict[int, str]:
+        """The numbers of moves on the stones they put there; a swap is the stone that it leaves."""
+        marks = {action: str(number) for number, action in enumerate(moves, start=1)}
+        if self._cells not in moves:
+            return marks
+        marks = {action: mark for action, mark in marks.items() if action not in (self._cells, moves[0])}
+        row, column = divmod(moves[0], self.size)
+        return {column * self.size + row: "2"} | marks
+
+    @property
+    def quarter_turn(self) -> tuple[Callable[..., jax.Array], np.ndarray] | None:
+        """The view of Kromann and Bennetsen 2019: White sees the board turned; of two planes alone.
+
+        A quarter turn exchanges the players' sides but mirrors the neighbourhood of every cell: White sees another
+        game than Hex.
+        """
+        if self.planes != 2:
+            return None
+
+        def observe(x: HexState, player: jax.Array | None = None) -> jax.Array:
+            player = x.current_player if player is None else player
+            board = self.observe(x, jnp.int32(0))
+            return jnp.where(player == 0, board, jnp.rot90(board[..., ::-1]))
+
+        cells = np.arange(self._cells)
+        # The board's cell at each cell that is seen.
+        turned = np.rot90(cells.reshape(self.size, self.size)).ravel()
+        frames = self.action_frames.copy()
+        frames[1, : len(cells)] = np.argsort(turned)
+        return observe, frames
+
     @property
     def _cells(self) -> int:
         return self.size * self.size
@@ -369,7 +424,7 @@ class Hex:
             raise core.PositionError(f"{text!r} has {len(rows)} rows, but the board has {self.size}")
         stones = []
         for number, row in enumerate(rows, start=1):
-            if not re.fullmatch(r"(b|w|[1-9][0-9]?)+", row):
+            if not re.fullmatch(r"(b|w|(?<![0-9])[1-9][0-9]?)+", row):  # counts of two digits at most
                 raise core.PositionError(
                     f"row {number} of {text!r} is {row!r}: expected only b, w and counts of empty cells"
                 )

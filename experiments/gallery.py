@@ -19,6 +19,7 @@ from rich.progress import track
 from rich.table import Table
 
 import azjax
+from azjax.common import atomic
 from azjax.envs.core import Game, random_action
 
 
@@ -91,7 +92,7 @@ def main(config: Config) -> None:
             page.append(game.draw(final, last_action=int(last[lane]), scale=0.6))
     config.out.mkdir(parents=True, exist_ok=True)
     target = config.out / "index.html"
-    target.write_text("\n".join(page), encoding="utf-8")
+    atomic.write_text(target, "\n".join(page))
     console = Console()
     console.print(table)
     console.print(f"Open {target} to see them.")

@@ -33,16 +33,19 @@ from rich.console import Console
 from rich.progress import Progress, TimeRemainingColumn
 from rich.table import Table
 
+from azjax.agents import learned as agents
 from azjax.agents import make_agent
-from azjax.agents.plain import random_act
-from azjax.config import config_to_dict
+from azjax.common import atomic
+from azjax.common.agent import random_act
 from azjax.envs import Hex
 from azjax.evaluation.arena import make_match, wilson_interval
-from azjax.learners import agents, curves, session
+from azjax.learners import session
 from azjax.learners.core import LearnerConfig
 from azjax.learners.es import ESConfig
 from azjax.learners.games import match
 from azjax.learners.td import TDConfig
+from azjax.plots import learners as curves
+from azjax.training.config import config_to_dict
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "kromann2019"
 KINDS = {"td": TDConfig, "es": ESConfig}
@@ -156,7 +159,7 @@ def run_setting(config: LearnerConfig, command: Config, progress: Progress, titl
     columns = [name for name in (*session.OPPONENTS, "sigma", "rate", "loss", "plies") if name in rows[0]]
     finished = {
         "config": config_to_dict(config),
-        "minutes": round(rows[-1]["seconds"] / 60, 1),  # of the last part, if it was stopped between
+        "minutes": round(rows[-1]["seconds"] / 60, 1),
         "cpu_minutes": round((time.process_time() - started) / 60, 1),
         "games": rows[-1]["games"],
         "example": rows[-1]["example"],
@@ -165,7 +168,7 @@ def run_setting(config: LearnerConfig, command: Config, progress: Progress, titl
     if config.evaluation_games == 200:
         finished["uct"] = against_uct(run, config)
     kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps(finished) + "\n")
+    atomic.write_text(kept, json.dumps(finished) + "\n")
     progress.remove_task(task)
     return finished
 
@@ -254,7 +257,7 @@ def main(command: Config) -> None:
             else:
                 text = _run_experiment(name, known[name], command, progress, console)
         command.results.mkdir(parents=True, exist_ok=True)
-        (command.results / f"{name}.md").write_text(text)
+        atomic.write_text(command.results / f"{name}.md", text)
 
 
 def _run_experiment(name: str, settings: list[Setting], command: Config, progress, console: Console) -> str:
@@ -267,7 +270,7 @@ def _run_experiment(name: str, settings: list[Setting], command: Config, progres
         if name in DRAWN:
             picture = curves.draw(_as_rows(run), f"{method}, {setting.label}")
             if picture is not None:
-                (command.results / f"{name}-{setting.method}.png").write_bytes(picture)
+                atomic.write_bytes(command.results / f"{name}-{setting.method}.png", picture)
         for opponent, result in run.get("uct", {}).items():
             low, high = (100 * end for end in result["interval"])
             notes.append(

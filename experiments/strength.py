@@ -3,13 +3,16 @@
     azjax train hex5
     python -m experiments.strength runs/hex5          # some minutes; keeps experiments/results/strength/hex5
 
-Hex: the openings whose value has the right sign; the winning moves found in the package's suite of solved positions,
-by search and by the raw policy; games against UCT from every opening, in which the run takes the side that the solver
-says wins. Chinese Checkers: in how many positions drawn from the whole game the value is kept and its sign is right
-(positions that the run may have opened games with are left out); games against UCT with a distance evaluation and
-against the perfect player. Dots and Boxes: the same of such positions; games of the network alone, and averaged over
-the board's symmetries, against the rule-based `hard`; Berlekamp's problems. Games of pgx: games against UCT. Every
-share comes with its number of positions or games. The run's configuration and curves are kept beside them.
+Hex: the first moves whose value has the right sign; the winning moves found in the package's suite of solved positions,
+by search and by the raw policy; games against UCT from every first move, in which the run takes the side that the
+solver says wins. Chinese Checkers: in how many positions drawn from the whole game the value is kept and its sign is
+right; games against UCT with a distance evaluation and against the perfect player. Dots and Boxes: the same of such
+positions; games of the network alone, and averaged over the board's symmetries, against the rule-based `hard`;
+Berlekamp's problems. Games of pgx: games against UCT.
+
+Nobody is asked about a position that the run opened games with: those are left out, and counted. Every share comes with
+its number of positions or games, every match with the number of different games. The run's agent, configuration and
+curves are kept beside them.
 """
 
 import dataclasses
@@ -20,22 +23,28 @@ from collections.abc import Callable
 from typing import Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from azjax import checkpoint, solvers
+from azjax import solvers
 from azjax.agents import make_agent
-from azjax.commands import progress
-from azjax.config import TrainConfig, config_to_dict
+from azjax.cli import progress
+from azjax.common import atomic
+from azjax.common.keys import root, stream
 from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex, PgxGame
-from azjax.evaluation import dots_judges, drawn_positions, ground_truth, position_sets, suites
-from azjax.evaluation.arena import Counts, make_match
-from azjax.networks import Params, make_evaluator, make_network
-from azjax.openings import make_openings
+from azjax.envs.core import GameState
+from azjax.evaluation import dots_judges, suites
+from azjax.evaluation import truth as ground_truth
+from azjax.evaluation.arena import Outcomes, make_match
+from azjax.evaluation.opened import leave_out, openings_of
+from azjax.nn import Params, make_evaluator, make_network
+from azjax.positions import drawn as drawn_positions
 from azjax.positions import parse_position
+from azjax.positions import sets as position_sets
+from azjax.training import checkpoint
+from azjax.training.config import TrainConfig, config_to_dict
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "strength"
 Rows = dict[str, str]
@@ -62,6 +71,7 @@ class Judged:
         self.run = config.run
         self.config, self.params = checkpoint.load_agent(config.run)
         self.game = self.config.game
+        self.opened = openings_of(self.config)
         default = 128 if isinstance(self.game, ChineseCheckers) else 64
         self.searches = {
             f"{count} simulations ({kind})": f"az:{config.run}?sims={count}&search={kind}"
@@ -81,37 +91,57 @@ class Judged:
 def hex_rows(config: Config, judged: Judged) -> Rows:
     """Openings, suite, and games from won openings."""
     game = judged.game
-    values, truth = opening_values(game, judged.config, judged.params)
-    right = int((np.sign(values) == truth).sum())
-    rows = {"openings whose value has the right sign": f"{right} of {len(truth)}"}
+    first_moves = position_sets.successors(game, position_sets.start_of(game)).states
+    values, truth = first_move_values(game, judged.config, judged.params, first_moves)
+    asked = ~judged.opened.has(game, first_moves)
+    right = int((np.sign(values) == truth)[asked].sum())
+    rows = {"first moves whose value has the right sign": f"{right} of {asked.sum()}" + left_out(~asked)}
     suite = suites.read_suite(f"hex{game.size}")
+    kept = suites.without_openings(suite, judged.opened)
+    dropped = np.ones(len(suite) - len(kept), bool)
+    suite = [suite[number] for number in kept]
     for how, text in judged.agents().items():
-        result = suites.run(lambda game, text=text: make_agent(text, game), suite, jax.random.key(0))
-        colours = ", ".join(f"{score.correct} of {score.positions}" for score in result.by_player)
+        result = suites.run(lambda game, text=text: make_agent(text, game), suite, key_of("suite"))
+        colours = ", ".join(f"{score.correct} of {score.positions}" for score in result.by_player if score)
         low, high = result.all.interval
         rows[f"winning moves in the suite, {how}"] = (
-            f"{result.all.share:.1%} ({low:.1%} to {high:.1%}); by colour {colours}"
+            f"{result.all.share:.1%} ({low:.1%} to {high:.1%}); by colour {colours}" + left_out(dropped)
         )
     agent, opponent = make_agent(judged.player(), game), make_agent(f"uct:{config.uct}", game)
-    counts = won_games(game, agent, opponent, truth, config.games)
-    rows[f"games against uct:{config.uct} from won openings"] = f"{counts.wins} of {counts.games} won"
+    counts, different = won_games(game, agent, opponent, truth, config.games)
+    rows[f"games against uct:{config.uct} from won first moves"] = (
+        f"{counts.wins} of {counts.games} won; {different} different games"
+    )
     return rows
 
 
-def opening_values(game: Hex, config: TrainConfig, params: Params) -> tuple[np.ndarray, np.ndarray]:
-    """[actions] the network's value of each opening and the true one, both for the first player."""
-    start = game.init(jax.random.key(0))
-    after = jax.vmap(lambda action: game.step(start, action))(jnp.arange(game.num_actions))
-    evaluate = jax.jit(make_evaluator(game, make_network(config.network, game)))
-    _, value = evaluate(params, jax.random.key(0), after)
+def left_out(which: np.ndarray) -> str:
+    """What to say of positions that the run opened games with."""
+    return f"; {which.sum()} more left out, as the run's openings" if which.any() else ""
+
+
+def key_of(purpose: str) -> jax.Array:
+    """The key of a measurement, which neither training nor its openings have drawn from."""
+    return stream(root(0, "judge"), f"strength, {purpose}")
+
+
+def first_move_values(
+    game: Hex, config: TrainConfig, params: Params, after: GameState
+) -> tuple[np.ndarray, np.ndarray]:
+    """[actions] the network's value after each first move and the true one, both for the first player."""
+    evaluate = make_evaluator(game, make_network(config.network, game))
     with solvers.make_solver(game) as solver:
-        return -np.asarray(value), -solver.value(after)
+        return -ground_truth.values_of(evaluate, params)(after), -solver.value(after)
 
 
-def won_games(game: Hex, agent, opponent, truth: np.ndarray, games: int) -> Counts:
-    """Games from every opening in turn, in which the agent takes the side that wins with perfect play."""
+def won_games(game: Hex, agent, opponent, truth: np.ndarray, games: int) -> tuple[Outcomes, int]:
+    """Games from every first move in turn, in which the agent takes the side that wins with perfect play.
+
+    Returns:
+      The games, and how many of them differ.
+    """
     each = -(-games // len(truth))
-    counts = Counts(0, 0, 0)
+    counts, different = Outcomes(0, 0, 0), 0
     for wins, side in ((truth > 0, "first"), (truth < 0, "second")):
         openings = [
             parse_position({"game": "hex", "size": game.size, "moves": [int(action)]})
@@ -119,25 +149,27 @@ def won_games(game: Hex, agent, opponent, truth: np.ndarray, games: int) -> Coun
         ]
         # Both sides are played, so that one half of the games has the agent on the lost side: those do not count.
         match = make_match(game, agent, opponent, pairs=each * len(openings), openings=openings)
-        result = match(None, None, jax.random.key(int(wins.sum())))
-        counts = Counts(*(a + b for a, b in zip(counts, getattr(result, side))))
-    return counts
+        result = match(None, None, key_of(f"games as {side}"))
+        counts = Outcomes(*(a + b for a, b in zip(counts, getattr(result, side))))
+        mine = result.played.agent_first == (side == "first")
+        different += len(np.unique(result.played.record[mine], axis=0))
+    return counts, different
 
 
 def whole_game_rows(config: Config, judged: Judged) -> Rows:
-    """How well the run knows positions drawn from all there are, but for those it may have opened games with."""
+    """How well the run knows positions drawn from all there are, but for those it opened games with."""
     rows = {}
     solver = solvers.make_solver(judged.game)
     game = ground_truth.without_past(solver.game)
-    states = drawn_positions.random_positions(game, jax.random.key(1), config.positions)
-    openings = make_openings(judged.game, judged.config.selfplay.openings).states
-    states = position_sets.rows(states, ~position_sets.is_in(states, openings))
+    states = drawn_positions.random_positions(game, key_of("positions"), config.positions)
+    states, dropped = leave_out(game, states, judged.opened)
+    rows["positions drawn and not asked, for the run opened games with them"] = str(dropped)
     known = ground_truth.label(solver, states)
     decisions = ground_truth.some(known, known.is_decision)
     for how, text in judged.agents().items():
         agent = make_agent(text, game)
         kept = ground_truth.policy_accuracy(
-            lambda states, agent=agent: suites.ask(agent, jax.random.key(0), states), decisions
+            lambda states, agent=agent: suites.ask(agent, key_of("moves"), states), decisions
         )
         rows[f"positions where the move matters and keeps the value, {how}"] = shares(kept)
     evaluate = make_evaluator(game, make_network(judged.config.network, game))
@@ -167,7 +199,7 @@ def dots_rows(config: Config, judged: Judged) -> Rows:
     rows |= games_row(judged, f"net:{judged.run}", "hard", 5000)
     rows |= games_row(judged, f"net:{judged.run}?symmetries=1", "hard", 5000)
     result = dots_judges.berlekamp(
-        lambda game: make_agent(f"az:{judged.run}?sims=1000", game), jax.random.key(0)
+        lambda game: make_agent(f"az:{judged.run}?sims=1000", game), key_of("Berlekamp")
     )
     boxes = judged.game.rows * judged.game.columns
     games = [position.game for position in suites.read_suite("berlekamp")]
@@ -193,7 +225,7 @@ def games_row(judged: Judged, agent: str, opponent: str, pairs: int) -> Rows:
         result = match(
             None,
             None,
-            jax.random.key(0),
+            key_of(f"{agent} against {opponent}".replace(str(judged.run), "RUN")),
             progress=lambda done, games: bar(f"against {opponent}", done, games),
         )
     sides = [f"{c.wins} won, {c.draws} drawn of {c.games}" for c in (result.first, result.second)]
@@ -223,11 +255,12 @@ def main(config: Config) -> None:
     folder = RESULTS / (config.name or config.run.name)
     folder.mkdir(parents=True, exist_ok=True)
     kept = {"measured": rows, "config": config_to_dict(judged.config)}
-    (folder / "strength.json").write_text(json.dumps(kept, indent=1) + "\n")
+    atomic.write_text(folder / "strength.json", json.dumps(kept, indent=1) + "\n")
     lines = (config.run / "metrics.jsonl").read_text().splitlines(keepends=True)
     few = [line for number, line in enumerate(lines, 1) if number % 10 == 0 or '"evaluation"' in line]
-    (folder / "metrics.jsonl").write_text("".join(few))
+    atomic.write_text(folder / "metrics.jsonl", "".join(few))
     shutil.copy(config.run / "curves.png", folder / "curves.png")
+    shutil.copy(config.run / "agent.npz", folder / "agent.npz")
 
 
 if __name__ == "__main__":

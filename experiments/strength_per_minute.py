@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 
-from azjax import distributed
+from azjax.training import distributed
 
 distributed.make_cores_devices()
 
@@ -33,13 +33,17 @@ from rich import box  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from azjax import checkpoint, presets, run, training  # noqa: E402
+from azjax import theses, training  # noqa: E402
 from azjax.agents import make_agent  # noqa: E402
-from azjax.commands import progress  # noqa: E402
-from azjax.config import TrainConfig  # noqa: E402
+from azjax.cli import progress  # noqa: E402
+from azjax.common import atomic  # noqa: E402
 from azjax.evaluation import suites  # noqa: E402
-from azjax.positions import Position  # noqa: E402
-from experiments.strength import opening_values  # noqa: E402
+from azjax.positions import PositionLine  # noqa: E402
+from azjax.positions import sets as position_sets  # noqa: E402
+from azjax.training import alphazero as run  # noqa: E402
+from azjax.training import checkpoint  # noqa: E402
+from azjax.training.config import TrainConfig  # noqa: E402
+from experiments.strength import first_move_values  # noqa: E402
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "strength_per_minute"
 RAW = "raw policy"
@@ -131,7 +135,7 @@ def train(config: TrainConfig, agent: pathlib.Path, title: str) -> float:
     return seconds
 
 
-def judge(agent: pathlib.Path, simulations: tuple[int, ...], suite: Sequence[Position]) -> Right:
+def judge(agent: pathlib.Path, simulations: tuple[int, ...], suite: Sequence[PositionLine]) -> Right:
     """The positions answered with a winning move, by search and raw, and the openings whose value has its sign."""
     agents = {f"{count} simulations": f"az:{agent}?sims={count}" for count in simulations}
     right = {}
@@ -139,7 +143,8 @@ def judge(agent: pathlib.Path, simulations: tuple[int, ...], suite: Sequence[Pos
         result = suites.run(lambda game, text=text: make_agent(text, game), suite, jax.random.key(0))
         right[name] = [[score.correct, score.positions] for score in result.by_player]
     config, params = checkpoint.load_agent(agent)
-    values, truth = opening_values(config.game, config, params)
+    first_moves = position_sets.successors(config.game, position_sets.start_of(config.game)).states
+    values, truth = first_move_values(config.game, config, params, first_moves)
     right["opening signs"] = [[int((np.sign(values) == truth).sum()), len(truth)]]
     return right
 
@@ -159,8 +164,10 @@ def main(config: Config) -> None:
             key = {"variant": name, "seed": seed} | budget
             if any(key.items() <= row.items() for row in read_rows(path)):
                 continue
-            variant = VARIANTS[name](presets.preset(config.preset))
-            iterations = config.iterations or round(60 * config.minutes / seconds_an_iteration(variant))
+            variant = VARIANTS[name](theses.preset(config.preset))
+            iterations = config.iterations or max(
+                1, round(60 * config.minutes / seconds_an_iteration(variant))
+            )
             title = f"{name}, seed {seed}, {iterations} iterations"
             with tempfile.TemporaryDirectory() as folder:
                 agent = pathlib.Path(folder) / "agent.npz"
@@ -172,7 +179,7 @@ def main(config: Config) -> None:
                 file.write(json.dumps(row) + "\n")
     table = tabulate(read_rows(path))
     console.print(table)
-    with path.with_suffix(".md").open("w") as file:
+    with atomic.writing(path.with_suffix(".md")) as file:
         Console(file=file, width=200).print(table)
 
 

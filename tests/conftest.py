@@ -4,6 +4,7 @@ import os
 import pathlib
 import platform
 
+import hypothesis
 import pytest
 
 _CACHE = pathlib.Path(__file__).parent.parent / ".jax_cache"
@@ -14,8 +15,32 @@ if platform.machine() in ("x86_64", "AMD64"):
     # equal mctx's to the bit, and trainings end alike, on every such machine.
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa=AVX"
 
+# Generated inputs are the same every time; `make soak` (--hypothesis-profile soak) draws many more, and new ones.
+hypothesis.settings.register_profile(
+    "suite",
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
+)
+hypothesis.settings.register_profile(
+    "soak", hypothesis.settings.get_profile("suite"), max_examples=1000, derandomize=False, print_blob=True
+)
+hypothesis.settings.load_profile("suite")
+
 # From the longest on. Begun last, one of them would keep a single core busy at the end.
-LONGEST = ("training", "behaviour", "tree", "search", "checkpoint", "package", "td", "es")
+LONGEST = ("step", "behaviour", "tree", "search", "checkpoint", "package", "td", "es")
+
+
+def pytest_addoption(parser):
+    """Adds --soak, which `make soak` gives."""
+    parser.addoption("--soak", action="store_true", help="many more generated inputs, damages and kills")
+
+
+@pytest.fixture(scope="session")
+def soaking(request) -> bool:
+    """Whether this is `make soak`."""
+    return request.config.getoption("--soak")
 
 
 @pytest.fixture

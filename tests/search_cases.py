@@ -32,6 +32,11 @@ class TableGame:
 
     num_actions = TABLE_ACTIONS
 
+    def init(self, key):
+        """A tree without moves: searches ask how large a position is."""
+        del key
+        return table({0: {"player": 0}})
+
     def step(self, x, action):
         child = x.children[x.node, action]
         node = jnp.where(child < 0, x.node, child)

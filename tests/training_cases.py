@@ -12,8 +12,12 @@ import sys
 import jax
 import numpy as np
 
-from azjax import run, training
-from azjax.config import (
+from azjax import training
+from azjax.envs import Hex
+from azjax.evaluation.live import make_judge
+from azjax.nn.networks import NetworkConfig
+from azjax.training import alphazero as run
+from azjax.training.config import (
     EvaluationConfig,
     OptimiserConfig,
     ReplayConfig,
@@ -21,8 +25,6 @@ from azjax.config import (
     SelfplayConfig,
     TrainConfig,
 )
-from azjax.envs import Hex
-from azjax.networks import NetworkConfig
 
 SMALL = TrainConfig(
     game=Hex(size=3),
@@ -45,6 +47,18 @@ def digest(tree) -> str:
             leaf = jax.random.key_data(leaf)
         total.update(np.asarray(leaf).tobytes())
     return total.hexdigest()
+
+
+def at_the_limit(ring):
+    """The same ring when its counters are about to pass 2^31: larger by multiples of their periods."""
+
+    def more(count, period):
+        return (2**31 - 1 - int(count.max())) // period * period
+
+    positions, games = more(ring.written, ring.capacity), more(ring.games, ring.starts.shape[1])
+    return ring._replace(
+        written=ring.written + positions, games=ring.games + games, starts=ring.starts + positions
+    )
 
 
 def play_on(devices: int, iterations: int) -> dict:
@@ -72,7 +86,13 @@ def main(arguments: list[str]) -> None:
     else:
         folder, iterations = arguments[1], int(arguments[2])
         config = dataclasses.replace(SMALL, iterations=iterations)
-        run.train(config, folder, resume="--resume" in arguments, watch=lambda p: print("x", flush=True))
+        run.train(
+            config,
+            folder,
+            resume="--resume" in arguments,
+            judge=make_judge,
+            watch=lambda report: print("x", flush=True),
+        )
 
 
 if __name__ == "__main__":

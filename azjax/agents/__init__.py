@@ -1,30 +1,51 @@
 """Whatever picks a move, and the one text form that names any of them.
 
 A text is a name, for some followed by `:` and an argument, and by options: `NAME[:ARGUMENT][?OPTION=VALUE&...]`, as in
-`az:runs/hex6?sims=200&search=puct`. `make_agent` reads it; `AGENT_FORMS` lists all there are.
+`az:runs/hex6?sims=200&search=puct`; see `azjax.common.texts`. `make_agent` reads it; `agent_forms` lists all there are,
+and `register_agent` adds one's own. The folder of a run or a file saved in it names the run's agent too.
+
+The argument of `gtp` is a command line, which may contain question marks of its own: only the last one before
+`timeout=` or `commands=` begins its options, as in `gtp:mohex --quiet?timeout=30&commands=param_mohex max_time 5`.
+Several commands are separated by semicolons.
 """
 
 import dataclasses
-import difflib
 import importlib
-import math
 import os
-from collections.abc import Callable
-from typing import Any
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from azjax.agents import plain, trained
-from azjax.agents.core import Act, Agent, AgentError, Progress
-from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex
-from azjax.envs.core import Env, Game
+from azjax.common import texts
+from azjax.common.agent import Act, Agent, AgentError
+from azjax.common.progress import Progress
+from azjax.envs.core import Game, unwrapped
+from azjax.nn.networks import make_network
+from azjax.training import checkpoint
+from azjax.training.config import TrainConfig
 
-__all__ = ["AGENT_FORMS", "Act", "Agent", "AgentError", "make_agent"]
+if TYPE_CHECKING:
+    from azjax.envs import Env
+
+__all__ = [
+    "Act",
+    "Agent",
+    "AgentError",
+    "agent_forms",
+    "check_text",
+    "make_agent",
+    "register_agent",
+    "run_of",
+    "trained_agent",
+]
 
 
-def make_agent(text: str, game: Game | Env, *, progress: Progress | None = None) -> Agent:
+def make_agent(text: str, game: "Game | Env", *, progress: Progress | None = None) -> Agent:
     """The agent that a text names, ready to play a game.
 
     Args:
-      text: see `AGENT_FORMS`.
+      text: see `agent_forms`.
       game: what it is to play.
       progress: called with the work done and the work in all while a table is solved, for agents that need one
         that is not on disk yet.
@@ -32,70 +53,181 @@ def make_agent(text: str, game: Game | Env, *, progress: Progress | None = None)
     Raises:
       AgentError: the text names no agent, or one that cannot play this game. The message says what would work.
     """
-    game = game.game if isinstance(game, Env) else game
-    name, colon, argument = text.partition(":")
-    options_text = ""
-    if name not in _RAW:
-        whole, _, options_text = text.partition("?")
-        name, colon, argument = whole.partition(":")
-    form = _FORMS.get(name)
-    if form is None:
-        raise AgentError(f"{text!r} names no agent{_similar(name, _FORMS)}. {_all_forms()}")
-    if bool(form.argument) != bool(argument) or (colon and not argument):
-        wanted = f"{name}:{form.argument}" if form.argument else name
-        raise AgentError(f"{text!r} is incomplete or has too much: write {wanted}. {_all_forms()}")
-    if form.game is not None and not isinstance(game, form.game):
-        raise AgentError(f"{name} plays {form.game.name} alone, not {game.name}. {_all_forms()}")
-    options = _parse_options(name, form, options_text)
-    if name in _SOLVING:
+    game = unwrapped(game)
+    text = trained_agent(text)[0] if _is_path(text) else text
+    name, argument, options = _parse(text)
+    form = _FORMS[name]
+    if form.games is not None and game.name not in form.games:
+        raise AgentError(
+            f"{name} plays {' and '.join(form.games)} alone, not {game.name}. {texts.there_are(_FORMS)}"
+        )
+    if form.solves:
         options["progress"] = progress
-    return form.make(game, argument, **options)._replace(name=text)
+    try:
+        made = form.make(game, *([argument] if form.argument else []), **options)
+    except AgentError:
+        raise
+    except ValueError as error:
+        raise AgentError(str(error)) from error
+    if not isinstance(made, Agent):
+        raise AgentError(f"what makes {name} must return an Agent, it returned {type(made).__name__}")
+    return made._replace(name=text)
+
+
+def register_agent(
+    name: str,
+    make: Callable[..., Agent],
+    *,
+    about: str,
+    argument: str = "",
+    options: Mapping[str, type | texts.Reader] | None = None,
+    games: Sequence[str] | None = None,
+) -> None:
+    """Makes an agent known by name, as good as a built-in one wherever a text names an agent.
+
+        register_agent("corner", make_corner, about="begins in a corner", options={"depth": int})
+        make_agent("corner?depth=3", game)
+
+    Args:
+      name: letters, digits, - and _.
+      make: (game, **options) -> Agent; (game, argument, **options) if there is an argument. It may raise AgentError,
+        or any ValueError, whose message is then shown.
+      about: what it does, in a line, for `azjax help agents`.
+      argument: what is expected behind the colon, such as "FILE", for people; empty if nothing is.
+      options: how each option is read from its text: int, float, bool (0 or 1), str, or a function that raises
+        ValueError with what it must be. They reach `make` as keywords, those that are given.
+      games: the names of those it plays; None for any.
+
+    Raises:
+      ValueError: the name is taken, or cannot stand in a text.
+    """
+    readers = {option: texts.reader_of(kind) for option, kind in (options or {}).items()}
+    form = _Form(about, make, argument, readers, None if games is None else tuple(games))
+    texts.register(_FORMS, name, form, "agent")
+
+
+def check_text(text: str) -> None:
+    """Raises AgentError unless a text names an agent; whether that can be made is seen when it is."""
+    if not _is_path(text):
+        _parse(text)
+
+
+def agent_forms() -> str:
+    """All forms, for --help."""
+
+    def line(name: str) -> str:
+        form = _FORMS[name]
+        only = f" ({', '.join(form.games)})" if form.games else ""
+        return texts.manual(name, form, form.about + only)
+
+    return "\n".join(line(name) for name in _FORMS)
+
+
+def run_of(text: str) -> str | None:
+    """The run (a folder or an agent.npz) of an agent `az:RUN` or `net:RUN`; None of all others."""
+    text = trained_agent(text)[0] if _is_path(text) else text
+    name, argument = _name_and_argument(text)
+    return argument if name in ("az", "net") else None
+
+
+def trained_agent(text: str) -> tuple[str, Game | None]:
+    """The agent of a run, and what the run has learned to play.
+
+    Args:
+      text: of an agent; or the folder of a run, or a file saved in it, such as an agent.npz.
+
+    Returns:
+      The agent's text, which for the run `runs/hex5` is `az:runs/hex5`, and the game of its run; None for an agent
+      that needs no run, or for a text that names no agent.
+    """
+    if _is_path(text):
+        for name in ("az", "td", "es"):
+            try:
+                return f"{name}:{text}", _game_of_run(name, text)
+            except checkpoint.KindError:
+                continue  # of another learner
+        raise AgentError(f"{text} belongs to a run of no learner that is known here")
+    name, argument = _name_and_argument(text)
+    return text, _game_of_run(name, argument) if name in _OF_RUNS and argument else None
+
+
+def _is_path(text: str) -> bool:
+    # An empty text would be the folder that one is in.
+    return bool(text) and texts.name_of(text) not in _FORMS and pathlib.Path(text).exists()
+
+
+def _parse(text: str) -> texts.Text:
+    try:
+        return texts.parse(text, _FORMS, "agent")
+    except texts.TextError as error:
+        raise AgentError(str(error)) from error
+
+
+def _name_and_argument(text: str) -> tuple[str, str]:
+    """Of any text, whether it names an agent or not."""
+    name, _, argument = text.partition("?")[0].partition(":")
+    return name, argument
+
+
+def _game_of_run(name: str, path: str) -> Game:
+    kind, network_of = _OF_RUNS[name]()
+    try:
+        return checkpoint.load_agent(path, kind, network_of)[0].game
+    except checkpoint.KindError:
+        raise
+    except checkpoint.RunError as error:
+        raise AgentError(str(error)) from error
+
+
+def _td_run() -> tuple[type, Callable]:
+    from azjax.learners import td
+
+    return td.TDConfig, td.value_network
+
+
+def _es_run() -> tuple[type, Callable]:
+    from azjax.learners import es
+
+    return es.ESConfig, es.policy_network
+
+
+def _az_run() -> tuple[type, Callable]:
+    return TrainConfig, lambda config: make_network(config.network, config.game)
+
+
+# What a run of each kind is read with; imported when it is needed.
+_OF_RUNS = {"az": _az_run, "net": _az_run, "td": _td_run, "es": _es_run}
 
 
 @dataclasses.dataclass(frozen=True)
 class _Form:
     about: str
-    make: Callable[..., Agent]  # (game, argument, **options)
+    make: Callable[..., Agent]  # (game, **options), or (game, argument, **options)
     argument: str = ""  # what stands behind the colon, such as "N"; empty if there is none
-    options: dict[str, Callable[[str], Any]] = dataclasses.field(default_factory=dict)
-    game: type | None = None  # the only one it plays
+    options: Mapping[str, texts.Reader] = dataclasses.field(default_factory=dict)
+    games: tuple[str, ...] | None = None  # the names of those it plays; None for any
+    separator: str = ""  # see `azjax.common.texts`
+    solves: bool = False  # whether making it may take a while, of which a keyword `progress` is told
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError("must be a whole number from 1")
-    return int(text)
-
-
-def _number(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise ValueError("must be a number from 0")
+def _temperature(text: str) -> float:
+    number = texts.number_from_0(text)
+    if 0 < number < 1e-3:  # powers of 1000 of a policy are nothing but its best move
+        raise ValueError("must be 0, or at least 0.001")
     return number
 
 
-def _flag(text: str) -> bool:
-    if text not in ("0", "1"):
-        raise ValueError("must be 0 or 1")
-    return text == "1"
-
-
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}")
-        return text
-
-    return parse
+def _lines(text: str) -> tuple[str, ...]:
+    lines = tuple(line.strip() for line in text.split(";") if line.strip())
+    if not lines or not text.isprintable():
+        raise ValueError("must be commands, separated by semicolons")
+    return lines
 
 
 def _uct(make: Callable[..., Agent]) -> Callable[..., Agent]:
     def of(game: Game, argument: str, **options) -> Agent:
         try:
-            simulations = _count(argument)
+            simulations = texts.count(argument)
         except ValueError as error:
             raise AgentError(f"the number of simulations {error}, got {argument!r}") from error
         return make(game, simulations, **options)
@@ -103,67 +235,52 @@ def _uct(make: Callable[..., Agent]) -> Callable[..., Agent]:
     return of
 
 
-def _from(module: str, maker: str = "make", takes_argument: bool = False) -> Callable[..., Agent]:
+def _from(module: str, maker: str = "make", **given) -> Callable[..., Agent]:
     # A maker of a module that is imported only when it is needed: solvers and compilers take a while.
-    def of(game: Game, argument: str, **options) -> Agent:
+    def of(game: Game, *argument: str, **options) -> Agent:
         make = getattr(importlib.import_module(f"azjax.agents.{module}"), maker)
-        return make(game, argument, **options) if takes_argument else make(game, **options)
+        return make(game, *argument, **given, **options)
 
     return of
-
-
-def _level(level: str) -> _Form:
-    abouts = {
-        "easy": "rule-based: captures, draws safe lines, then opens any chain",
-        "medium": "the same, but opens the cheapest chain",
-        "hard": "the same, and double-deals",
-    }
-    make = _from("dots_rules", "make_agent", takes_argument=True)
-    return _Form(abouts[level], lambda game, argument: make(game, level), game=DotsAndBoxes)
 
 
 def _learned(loader: str) -> Callable[..., Agent]:
     def of(game: Game, path: str) -> Agent:
-        from azjax.learners import agents
+        from azjax.agents import learned as agents
 
         if not os.path.exists(path):
             raise AgentError(f"there is no run at {path}")
-        try:
-            return getattr(agents, loader)(path, game)
-        except AgentError:
-            raise
-        except ValueError as error:
-            raise AgentError(str(error)) from error
+        return getattr(agents, loader)(path, game)
 
     return of
 
 
-_NETWORK_OPTIONS = {"symmetries": _flag, "step": _count}
+_NETWORK_OPTIONS = {"symmetries": texts.flag, "step": texts.count}
 _FORMS = {
-    "random": _Form("moves at random", lambda game, argument: plain.random_agent(game)),
+    "random": _Form("moves at random", plain.random_agent),
     "uct": _Form(
         "Monte-Carlo tree search with N simulations, each a random game",
         _uct(plain.uct_agent),
         "N",
-        {"c": _number, "playouts": _count, "solve": _flag},
+        {"c": texts.number_from_0, "playouts": texts.count, "solve": texts.flag},
     ),
     "uct-distance": _Form(
         "the same with the lead in the race instead of random games",
         _uct(plain.uct_distance_agent),
         "N",
-        {"c": _number, "solve": _flag},
-        game=ChineseCheckers,
+        {"c": texts.number_from_0, "solve": texts.flag},
+        games=("chinese_checkers",),
     ),
     "az": _Form(
         "a search on the network of a run (a folder or an agent.npz)",
         trained.search_agent,
         "RUN",
         {
-            "sims": _count,
-            "search": _one_of("gumbel", "puct"),
-            "c": _number,
-            "temperature": _number,
-            "solve": _flag,
+            "sims": texts.count,
+            "search": texts.one_of("gumbel", "puct"),
+            "c": texts.number_from_0,
+            "temperature": _temperature,
+            "solve": texts.flag,
             **_NETWORK_OPTIONS,
         },
     ),
@@ -171,84 +288,56 @@ _FORMS = {
         "the network of a run alone: its best move, or a sample of its policy",
         trained.network_agent,
         "RUN",
-        {"sampled": _flag, **_NETWORK_OPTIONS},
+        {"sampled": texts.flag, **_NETWORK_OPTIONS},
     ),
     "perfect": _Form(
-        "any move that keeps the value, by a solver; all_moves=1 as in Karki 2024",
+        "any move that keeps the value, by a solver, and resists when lost; all_moves=1 as in Karki 2024",
         _from("solved", "perfect"),
-        options={"seconds": _number, "all_moves": _flag},
+        options={"seconds": texts.number_from_0, "all_moves": texts.flag},
+        solves=True,
     ),
     "optimal": _Form(
-        "wins fastest (Chinese Checkers), takes the best margin (Dots and Boxes), wins anyhow (Hex)",
+        "wins fastest (Chinese Checkers, Hex up to 4x4), or takes the best margin (Dots and Boxes)",
         _from("solved", "optimal"),
-        options={"seconds": _number},
+        options={"seconds": texts.number_from_0},
+        solves=True,
     ),
     "adversary": _Form(
         "knows the truth and sets traps two plies deep, as in Karki 2024",
         _from("solved", "adversary"),
-        options={"epsilon": _number, "by": _one_of("count", "share")},
+        options={"epsilon": texts.number_from_0, "by": texts.one_of("count", "share")},
+        solves=True,
     ),
-    "easy": _level("easy"),
-    "medium": _level("medium"),
-    "hard": _level("hard"),
+    "easy": _Form(
+        "rule-based: captures, draws safe lines, then opens any chain",
+        _from("dots_rules", "make_agent", level="easy"),
+        games=("dots_and_boxes",),
+    ),
+    "medium": _Form(
+        "the same, but opens the cheapest chain",
+        _from("dots_rules", "make_agent", level="medium"),
+        games=("dots_and_boxes",),
+    ),
+    "hard": _Form(
+        "the same, and double-deals",
+        _from("dots_rules", "make_agent", level="hard"),
+        games=("dots_and_boxes",),
+    ),
     "alphabeta": _Form(
         "alpha-beta search over whole turns with a heuristic, of Peters 2018",
         _from("alphabeta"),
-        options={"depth": _count, "seconds": _number},
-        game=DotsAndBoxes,
+        options={"depth": texts.count, "seconds": texts.number_from_0},
+        games=("dots_and_boxes",),
     ),
     "gtp": _Form(
-        "any engine that speaks Hex GTP, such as mohex",
-        _from("gtp", takes_argument=True),
+        "any engine that speaks Hex GTP, such as mohex; with the seconds an answer may take, and what it is told first",
+        _from("gtp"),
         "COMMAND",
-        game=Hex,
+        {"timeout": texts.seconds, "commands": _lines},
+        games=("hex",),
+        separator="?",
     ),
     "td": _Form("a player learned by temporal differences", _learned("load_td"), "RUN"),
     "es": _Form("a player learned by evolution strategies", _learned("load_es"), "RUN"),
     "human": _Form("you, at the terminal", _from("human")),
 }
-_RAW = {"gtp"}  # a question mark may be part of its argument
-_SOLVING = {"perfect", "optimal", "adversary"}
-
-
-def _parse_options(name: str, form: _Form, text: str) -> dict[str, Any]:
-    options = {}
-    for part in text.split("&") if text else ():
-        option, _, value = part.partition("=")
-        if option not in form.options:
-            there_are = f"its options are {', '.join(form.options)}" if form.options else "it has none"
-            raise AgentError(f"{name} has no option {option!r}{_similar(option, form.options)}; {there_are}")
-        try:
-            options[option] = form.options[option](value)
-        except ValueError as error:
-            raise AgentError(f"{option} of {name} {error}, got {value!r}") from error
-    return options
-
-
-def _similar(name: str, known) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
-
-
-def _usage(name: str) -> str:
-    form = _FORMS[name]
-    argument = f":{form.argument}" if form.argument else ""
-    options = "&".join(f"{option}=.." for option in form.options)
-    return f"{name}{argument}" + (f"[?{options}]" if options else "")
-
-
-def _all_forms() -> str:
-    return f"There are {', '.join(f'{n}:{f.argument}' if f.argument else n for n, f in _FORMS.items())}"
-
-
-def _forms_text() -> str:
-    def line(name: str) -> str:
-        form = _FORMS[name]
-        only = f" ({form.game.name})" if form.game else ""
-        return f"  {_usage(name)}\n      {form.about}{only}"
-
-    return "\n".join(line(name) for name in _FORMS)
-
-
-AGENT_FORMS = _forms_text()
-"""All forms, for --help."""

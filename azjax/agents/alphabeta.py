@@ -21,7 +21,7 @@ import jax
 import numba
 import numpy as np
 
-from azjax.agents.core import Agent
+from azjax.common.agent import Agent
 from azjax.envs.core import GameState
 from azjax.envs.dots_and_boxes import DotsAndBoxes, box_sides, strings_and_coins
 

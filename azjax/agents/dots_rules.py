@@ -19,10 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from azjax.agents.core import Act, Agent
+from azjax.common.agent import Act, Agent
 from azjax.envs.core import GameState, random_action
 from azjax.envs.dots_and_boxes import DotsAndBoxes, box_sides, strings_and_coins
-from azjax.solvers import chains
+from azjax.solvers.dots import chains
 
 LEVELS = ("easy", "medium", "hard")
 

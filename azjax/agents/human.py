@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from azjax.agents.core import RESIGN, Agent
+from azjax.common.agent import RESIGN, Agent
 from azjax.envs.core import Game, GameState, MoveError
 
 PLAYER_STYLES = ("bold blue", "bold red")

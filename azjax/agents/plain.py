@@ -1,22 +1,10 @@
 """Players that need neither training nor knowledge: at random, and by UCT."""
 
-import jax
-
-from azjax.agents.core import Act, Agent
 from azjax.agents.trained import search_act
+from azjax.common.agent import Agent, random_act
 from azjax.envs.chinese_checkers import ChineseCheckers
-from azjax.envs.core import Game, GameState, random_action
+from azjax.envs.core import Game
 from azjax.search import distance_value, uct
-
-
-def random_act(game: Game) -> Act:
-    """Moves uniformly at random; needs no parameters."""
-
-    def act(params, key: jax.Array, states: GameState) -> jax.Array:
-        del params
-        return random_action(key, jax.vmap(game.legal_action_mask)(states))
-
-    return act
 
 
 def random_agent(game: Game, name: str = "random") -> Agent:

@@ -1,24 +1,38 @@
 """Players that know the truth: perfect, optimal, and Karki's (2024) adversary.
 
-Where the whole game is in a table (`azjax.agents.tables`) they are device agents, with the table as their parameters.
+Where the whole game is in a table (`azjax.solvers.tables`) they are device agents, with the table as their parameters.
 On larger boards of Hex and of Dots and Boxes the first two ask a solver for each position, on the host.
 """
 
-import dataclasses
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from azjax.agents.core import Agent, AgentError, Progress
-from azjax.agents.dots_rules import make_act
-from azjax.agents.tables import Tables, Truth, has_table, truth_of
+from azjax.agents.dots_rules import make_choices
+from azjax.common.agent import Agent, AgentError
+from azjax.common.progress import Progress
 from azjax.envs.core import Game, GameState, random_action
 from azjax.envs.dots_and_boxes import DotsAndBoxes
 from azjax.envs.hex import Hex
-from azjax.solvers import dots_and_boxes, hex
-from azjax.solvers.core import Solver, TooLargeError
+from azjax.solvers import has_solver, room_of
+from azjax.solvers.core import SearchingSolver, TooLargeError
+from azjax.solvers.tables import Tables, Truth, has_table, truth_of
+
+Narrow = Callable[[GameState, np.ndarray, np.ndarray], np.ndarray]
+"""(positions, their moves to choose from, their values or NaN) -> which moves to prefer, [n, actions] bool."""
+
+
+class _Preference(NamedTuple):
+    """What to choose among moves that are equally good as far as proofs go."""
+
+    narrow: Narrow
+    everywhere: bool = False  # also in positions that are not lost
+
+
+_NEVER = 1000  # more stones than a board has cells
 
 
 def perfect(
@@ -29,35 +43,40 @@ def perfect(
     seconds: float | None = None,
     progress: Progress | None = None,
 ) -> Agent:
-    """Draws among all moves that keep the game's value, as the perfect player of Karki 2024 does.
+    """Draws among all moves that keep the game's value; in lost positions, among those that resist longest.
+
+    Where there is a table, that is the most plies, or the best margin in Dots and Boxes, which is known on larger
+    boards too. On larger boards of Hex it is a move after which the winner still needs the most stones.
 
     Args:
       game: the rules.
       name: of the agent.
-      all_moves: Chinese Checkers: judge forward moves by the values of the game with all moves, as in the thesis. Such
-        a player can lose a won game, for some positions are won by a backward move alone.
-      seconds: how long a solver may take for a position, on boards without a table; in positions that take longer
-        the agent plays `hard` in Dots and Boxes, and at random in Hex.
+      all_moves: Chinese Checkers: the perfect player of Karki 2024, who judges forward moves by the values of the game
+        with all moves, and moves at random in lost positions. Such a player can lose a won game, for some positions are
+        won by a backward move alone.
+      seconds: how long a solver may take for a question about a position, on boards without a table; there are one or
+        two of them. Where it is not enough, the agent plays a move that is proven to win, else to draw; else, among
+        moves not proven to lose, as `hard` in Dots and Boxes, and as in lost positions in Hex.
       progress: called while a table is solved.
     """
     if has_table(game):
         truth = _truth(game, all_moves, progress)
-        return _best_by(truth, truth.values, name)
+        return _best_by(truth, truth.values if all_moves else _value_then_resistance(truth), name)
     return _by_solver(game, _solver(game, seconds), name)
 
 
 def optimal(
     game: Game, name: str = "optimal", *, seconds: float | None = None, progress: Progress | None = None
 ) -> Agent:
-    """Wins as fast and loses as slowly as can be (Chinese Checkers), or takes the best margin (Dots and Boxes).
+    """Wins as fast and loses as slowly as can be, or takes the best margin (Dots and Boxes).
 
-    In Hex any winning move will do, so that it is `perfect` there. For the arguments see `perfect`.
+    Where Hex has no table, nobody knows how fast a win is, and it is `perfect`. For the arguments see there.
     """
     if has_table(game):
         truth = _truth(game, False, progress)
         return _best_by(truth, truth.merits, name)
-    if isinstance(game, DotsAndBoxes):
-        game = dataclasses.replace(game, reward="margin")
+    if has_solver(game):
+        game = room_of(game).finest(game)
     return _by_solver(game, _solver(game, seconds), name)
 
 
@@ -154,40 +173,115 @@ def _best_by(truth: Truth, scores: Callable[[Tables, GameState], jax.Array], nam
     return Agent(name, act, truth.tables)
 
 
-def _solver(game: Game, seconds: float | None) -> Solver:
+def _value_then_resistance(truth: Truth) -> Callable[[Tables, GameState], jax.Array]:
+    def scores(tables: Tables, x: GameState) -> jax.Array:
+        values = truth.values(tables, x)
+        return jnp.where(jnp.max(values) < 0, truth.merits(tables, x), values)
+
+    return scores
+
+
+def _solver(game: Game, seconds: float | None) -> SearchingSolver:
+    if not has_solver(game):
+        raise AgentError(
+            f"there is no solver for {game.name}, so nobody plays it perfectly; there are solvers for hex, "
+            "chinese_checkers and dots_and_boxes"
+        )
     try:
-        if isinstance(game, Hex):
-            return hex.make_solver(game, seconds=seconds)
-        if isinstance(game, DotsAndBoxes):
-            return dots_and_boxes.make_solver(game, method="search", seconds=seconds)
+        return room_of(game).searching_solver(game, seconds)
     except TooLargeError as error:
         raise AgentError(f"this game is too large for a perfect player: {error}") from error
-    raise AgentError(
-        f"there is no solver for {game.name}, so nobody plays it perfectly; there are solvers for hex, "
-        "chinese_checkers and dots_and_boxes"
-    )
 
 
-def _by_solver(game: Game, solver: Solver, name: str) -> Agent:
-    legal_of = jax.jit(jax.vmap(game.legal_action_mask))
-    choose = jax.jit(random_action)
-    fallback = jax.jit(make_act(game, "hard")) if isinstance(game, DotsAndBoxes) else None
+def _by_solver(game: Game, solver: SearchingSolver, name: str) -> Agent:
+    preference = _PREFERENCES[game.name](game, solver)
+    legal_of, choose = jax.jit(jax.vmap(game.legal_action_mask)), jax.jit(random_action)
+
+    def moves_of(states: GameState) -> np.ndarray:
+        moves, value = _best_outcomes(solver, states)
+        rows = np.flatnonzero(~(value >= 0) | preference.everywhere)
+        if len(rows):
+            narrowed = moves[rows] & preference.narrow(_rows(states, rows), moves[rows], value[rows])
+            moves[rows] = np.where(narrowed.any(axis=1, keepdims=True), narrowed, moves[rows])
+        return moves
 
     def act(params, key: jax.Array, states: GameState) -> np.ndarray:
         del params
-        key, fallback_key = jax.random.split(key)
-        legal = np.array(legal_of(states))
-        live = np.flatnonzero(legal.any(axis=1))
-        masks = legal.copy()
-        unproven = np.zeros(len(legal), bool)
+        masks = np.array(legal_of(states))
+        live = np.flatnonzero(masks.any(axis=1))
         if len(live):
-            solution = solver.solve(jax.tree.map(lambda leaf: np.asarray(leaf)[live], states))
-            masks[live] = np.where(solution.proven[:, None], solution.optimal, legal[live])
-            unproven[live] = ~solution.proven
-        actions = np.asarray(choose(key, masks))
-        if fallback is not None and unproven.any():
-            actions = np.where(unproven, fallback((), fallback_key, states), actions)
-        return actions
+            masks[live] = moves_of(_rows(states, live))
+        return np.asarray(choose(key, masks))
 
     close = getattr(solver, "close", lambda: None)
     return Agent(name, act, on_host=True, close=close)
+
+
+def _rows(states: GameState, rows: np.ndarray) -> GameState:
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[rows], states)
+
+
+def _best_outcomes(solver: SearchingSolver, states: GameState) -> tuple[np.ndarray, np.ndarray]:
+    """The moves with the best proven outcome, and of these those that may still turn out best, [n, actions] bool.
+
+    Also the value [n] of the positions; NaN where a move may be better than what is proven.
+    """
+    low, high = (np.nan_to_num(bound, nan=-np.inf) for bound in solver.move_outcomes(states))
+    value = low.max(axis=1)
+    hopes = np.where(low == value[:, None], high, -np.inf)
+    best = hopes == hopes.max(axis=1, keepdims=True)
+    return best, np.where(value == high.max(axis=1), value, np.nan)
+
+
+def _margin_or_hard(game: DotsAndBoxes, solver: SearchingSolver) -> _Preference:
+    """The best margin of lost positions, and of all if the game is about it; what time does not allow, as `hard`."""
+    hard = jax.jit(jax.vmap(make_choices(game, "hard")))
+
+    def narrow(states: GameState, moves: np.ndarray, value: np.ndarray) -> np.ndarray:
+        wanted = np.array(hard(states.lines))
+        rows = np.flatnonzero((value < 0) | (game.reward == "margin"))
+        if len(rows):
+            solution = solver.solve(_rows(states, rows), reward="margin")
+            wanted[rows] = np.where(solution.proven[:, None], solution.optimal, wanted[rows])
+        return wanted
+
+    return _Preference(narrow, everywhere=game.reward == "margin")
+
+
+def _resist(game: Hex, solver: SearchingSolver) -> _Preference:
+    """Of the moves those after which the opponent needs the most stones to win, and then the player the fewest."""
+
+    def stones_needed(board: jax.Array, player: jax.Array) -> jax.Array:
+        side = jnp.where(player == 0, board, -board).reshape(game.size, game.size)
+        side = jnp.where(player == 0, side, side.T)
+        cost = jnp.where(side > 0, 0, jnp.where(side == 0, 1, _NEVER))
+
+        def spread(carry):
+            reached, _ = carry
+            around = jnp.pad(reached, 1, constant_values=_NEVER)
+            shifts = ((0, 1), (0, -1), (1, 0), (-1, 0), (-1, 1), (1, -1))
+            beside = [jnp.roll(around, shift, (0, 1))[1:-1, 1:-1] for shift in shifts]
+            nearer = jnp.minimum(reached, cost + jnp.min(jnp.stack(beside), axis=0))
+            return nearer, jnp.any(nearer < reached)
+
+        first_row = jnp.full_like(cost, _NEVER).at[0].set(cost[0])
+        reached, _ = jax.lax.while_loop(lambda carry: carry[1], spread, (first_row, jnp.bool_(True)))
+        return jnp.min(reached[-1])
+
+    def resistance(x: GameState) -> jax.Array:
+        def after(action):
+            board = jnp.sign(game.step(x, action).board)
+            return _NEVER * stones_needed(board, 1 - x.current_player) - stones_needed(
+                board, x.current_player
+            )
+
+        return jax.vmap(after)(jnp.arange(game.num_actions))
+
+    compiled = jax.jit(lambda states, moves: _best_of(moves, jax.vmap(resistance)(states)))
+    return _Preference(lambda states, moves, value: np.asarray(compiled(states, moves)))
+
+
+_PREFERENCES = {
+    Hex.name: _resist,
+    DotsAndBoxes.name: _margin_or_hard,
+}  # of games without a table on some boards

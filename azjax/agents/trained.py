@@ -6,20 +6,16 @@ import pathlib
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from azjax import checkpoint
-from azjax.agents.core import Act, Agent, AgentError
-from azjax.config import TrainConfig
-from azjax.envs.core import Game, GameState, random_action
-from azjax.networks import Params, make_evaluator, make_network
-from azjax.search import Search, gumbel, puct
-from azjax.tree import Evaluator
+from azjax.common.agent import Act, Agent, AgentError, mark_not_finite
+from azjax.common.checked import ConfigError
+from azjax.envs.core import Game, GameState, random_action, seen_as, worth_as
+from azjax.nn import Params, make_evaluator, make_network
+from azjax.search import Evaluator, Search, search_from_config
+from azjax.training import checkpoint
+from azjax.training.config import TrainConfig
 
 SIMULATIONS = 64
-
-# What an observation looks like is the network's affair; everything else about the game is the match's.
-_VIEW_OPTIONS = ("planes", "observation")
 
 
 def network_agent(
@@ -48,8 +44,10 @@ def network_agent(
         evaluate_key, key = jax.random.split(key)
         logits, _ = evaluate(params, evaluate_key, states)
         if sampled:
-            return jax.random.categorical(key, logits).astype(jnp.int32)
-        return random_action(key, logits == jnp.max(logits, axis=-1, keepdims=True))
+            action = jax.random.categorical(key, logits).astype(jnp.int32)
+        else:
+            action = random_action(key, logits == jnp.max(logits, axis=-1, keepdims=True))
+        return mark_not_finite(action, jnp.all(jnp.isfinite(logits), axis=-1))
 
     return Agent(name, act, params)
 
@@ -92,10 +90,12 @@ def search_act(search: Search, temperature: float = 0.0) -> Act:
 
     def act(params: Params, key: jax.Array, states: GameState) -> jax.Array:
         if temperature == 0:
-            return search(params, key, states).action
+            found = search(params, key, states)
+            return mark_not_finite(found.action, jnp.isfinite(found.value))
         key, draw_key = jax.random.split(key)
-        policy = search(params, key, states).policy
-        return jax.random.categorical(draw_key, jnp.log(policy) / temperature).astype(jnp.int32)
+        found = search(params, key, states)
+        action = jax.random.categorical(draw_key, jnp.log(found.policy) / temperature).astype(jnp.int32)
+        return mark_not_finite(action, jnp.isfinite(found.value))
 
     return act
 
@@ -110,23 +110,25 @@ def make_search(
     c: float | None = None,
     solve: bool = False,
 ) -> Search:
-    """The search for play: as the run's own, but without noise; for the options see `search_agent`."""
-    options = config.search
-    kind = kind or ("puct" if solve or c is not None else options.kind)
-    if kind == "puct":
-        return puct(
+    """The search for play: as the run's own, but without noise; for the options see `search_agent`.
+
+    Whatever the rewards of the match, the search counts a finished game as training did, for it mixes the network's
+    values with the rewards of finished games.
+    """
+    game = worth_as(game, config.game)
+    try:
+        return search_from_config(
+            config.search,
             game,
             evaluate,
+            explore=False,
             simulations=simulations,
-            c=options.c if c is None else c,
-            c_base=options.c_base,
-            formula=options.formula,
+            kind=kind,
+            c=c,
             solve=solve,
-            evaluate_terminals_with_network=options.evaluate_terminals_with_network and not solve,
         )
-    if solve or c is not None:
-        raise AgentError("solve and c belong to search=puct: Gumbel search knows neither")
-    return gumbel(game, evaluate, simulations=simulations, max_considered_actions=options.considered_actions)
+    except ConfigError as error:
+        raise AgentError(str(error)) from error
 
 
 def load_weights(run: str | os.PathLike, step: int | None = None) -> tuple[TrainConfig, Params]:
@@ -139,8 +141,6 @@ def load_weights(run: str | os.PathLike, step: int | None = None) -> tuple[Train
             config, params = _load_snapshot(path, step)
     except checkpoint.RunError as error:
         raise AgentError(str(error)) from error
-    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params)):
-        raise AgentError(f"the weights of {path} are not all finite numbers, so that they cannot play")
     return config, params
 
 
@@ -151,16 +151,33 @@ def make_evaluation(config: TrainConfig, params: Params, game: Game, symmetries:
         raise AgentError(
             f"the run was trained on {trained_on.name} and cannot play {game.name}; give a run of {game.name}"
         )
-    view = {option: getattr(trained_on, option) for option in _VIEW_OPTIONS if hasattr(game, option)}
-    game = dataclasses.replace(game, **view)
+    game = seen_as(game, trained_on)
     network = make_network(config.network, game)
-    expected = jax.tree.map(lambda leaf: leaf.shape, jax.eval_shape(network.init, jax.random.key(0)))
-    if expected != jax.tree.map(lambda leaf: leaf.shape, params):
-        raise AgentError(
-            f"the run was trained on {trained_on} and cannot play {game}: its network has dense heads, made for one "
-            "board; play on that one, or give a run with convolutional heads, which play on any"
-        )
+    if not _fits(config, game, params):
+        raise AgentError(_why_not(config, params, game))
     return make_evaluator(game, network, symmetry_averaged=symmetries)
+
+
+def _fits(config: TrainConfig, game: Game, params: Params) -> bool:
+    """Whether a game's network has weights of these shapes."""
+    expected = jax.eval_shape(make_network(config.network, game).init, jax.random.key(0))
+    return jax.tree.map(lambda leaf: leaf.shape, expected) == jax.tree.map(lambda leaf: leaf.shape, params)
+
+
+def _why_not(config: TrainConfig, params: Params, game: Game) -> str:
+    """Why a run cannot play its own game on this board or with these rules."""
+    trained_on = config.game
+    swap = getattr(trained_on, "swap", None)
+    if swap is not None and swap != game.swap and _fits(config, dataclasses.replace(game, swap=swap), params):
+        have = ("without", "with")[swap]
+        return (
+            f"the run was trained {have} the swap rule, and its network has {('no', 'one')[swap]} move for it; play "
+            f"{have} swap, or give a run that was trained {('with', 'without')[swap]} it"
+        )
+    return (
+        f"the run was trained on {trained_on} and cannot play {game}: its network has dense heads, made for one "
+        "board; play on that one, or give a run with convolutional heads, which play on any"
+    )
 
 
 def _load_snapshot(path: pathlib.Path, step: int) -> tuple[TrainConfig, Params]:
@@ -169,7 +186,4 @@ def _load_snapshot(path: pathlib.Path, step: int) -> tuple[TrainConfig, Params]:
             f"step={step} asks for a checkpoint, but {path} is a file; give the folder of the run"
         )
     run = checkpoint.open_run(path)
-    try:
-        return run.config, run.load_agent(step)
-    finally:
-        run.close()
+    return run.config, run.load_agent(step)

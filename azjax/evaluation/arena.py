@@ -20,13 +20,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from azjax import positions
-from azjax.agents.core import FORFEIT, RESIGN, Act, Agent
+from azjax.common import memory, tables
+from azjax.common.agent import FORFEIT, NOT_FINITE, RESIGN, Act, Agent, check_finite
 from azjax.envs.core import Game, GameState, random_action
-from azjax.positions import Position
-from azjax.tree import Params
+from azjax.positions import PositionLine
+from azjax.search.tree import AnyParams
+
+_MOST_RANDOM_PLIES = 10_000  # more than any game has
 
 
-class Counts(NamedTuple):
+class Outcomes(NamedTuple):
     """Games counted from one agent's side."""
 
     wins: int
@@ -68,18 +71,19 @@ class Played(NamedTuple):
 class MatchResult(NamedTuple):
     """A match from the first agent's side."""
 
-    first: Counts  # as the first player
-    second: Counts  # as the second player
-    distinct: Counts  # games with different moves; the rest are repetitions
+    first: Outcomes  # as the first player
+    second: Outcomes  # as the second player
+    distinct: Outcomes  # games with different moves; the rest are repetitions
     mean_plies: float  # without the opening
     forfeits: int  # by the agent: illegal moves, crashes
     opponent_forfeits: int
     played: Played
+    players: tuple[str, str] = ("agent", "opponent")  # their names
 
     @property
-    def total(self) -> Counts:
+    def total(self) -> Outcomes:
         """All games."""
-        return Counts(*(a + b for a, b in zip(self.first, self.second)))
+        return Outcomes(*(a + b for a, b in zip(self.first, self.second)))
 
     @property
     def games(self) -> int:
@@ -101,6 +105,33 @@ class MatchResult(NamedTuple):
         """Wilson's 95 % interval of the score."""
         return self.total.interval
 
+    def grid(self) -> tables.Grid:
+        """The counts with their intervals as a table."""
+        parts = {
+            "all": self.total,
+            "as first": self.first,
+            "as second": self.second,
+            "different": self.distinct,
+        }
+        rows = [
+            (
+                name,
+                *(f"{number:,}" for number in (part.games, *part)),
+                tables.percent(part.score),
+                tables.percents(part.interval),
+            )
+            for name, part in parts.items()
+        ]
+        columns = ("", "games", "wins", "draws", "losses", "score", "95 % interval")
+        return tables.Grid(columns, rows, title=" against ".join(self.players))
+
+    __repr__ = tables.as_text
+    _repr_html_ = tables.as_html
+
+
+SCALE = "A score of 50 % is what equals get: each opening is played with both colours."
+"""For whoever reads a score."""
+
 
 def wilson_interval(successes: float, trials: int, z: float = 1.959964) -> tuple[float, float]:
     """Wilson's (1927) score interval of a proportion; of no trials everything is possible."""
@@ -118,7 +149,7 @@ def make_mover(agent: Agent) -> Callable[[jax.Array, GameState], int]:
 
     def move(key: jax.Array, state: GameState) -> int:
         batch = jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)
-        return int(np.asarray(act(agent.params, key, batch))[0])
+        return int(check_finite(np.asarray(act(agent.params, key, batch)), agent.name)[0])
 
     return move
 
@@ -130,7 +161,7 @@ def make_match(
     *,
     pairs: int,
     random_plies: int = 0,
-    openings: Sequence[Position] = (),
+    openings: Sequence[PositionLine] = (),
     width: int | None = None,
 ) -> Callable[..., MatchResult]:
     """Prepares a match of 2 * `pairs` games.
@@ -148,14 +179,10 @@ def make_match(
       match(params, opponent_params, key, progress=...) -> MatchResult. Parameters that are None are the agent's own;
       `progress` is called with the games finished and the games in all.
     """
-    if pairs < 1:
-        raise ValueError(f"a match needs at least 1 pair of games, got {pairs}")
-    if random_plies < 0:
-        raise ValueError(f"random_plies must be 0 or more, got {random_plies}")
+    check_table(game, pairs, random_plies, openings)
     agent, opponent = _as_agent(agent), _as_agent(opponent)
     games = 2 * pairs
-    # Beyond this a CPU core gains nothing; see experiments/benchmarks/arena.py.
-    width = min(games, width or (64 if jax.default_backend() == "cpu" else 1024))
+    width = width_of(games, width)
     turns = [
         functools.partial(_host_turn, game, a.act) if a.on_host else _device_turn(game, a.act, width)
         for a in (agent, opponent)
@@ -165,8 +192,8 @@ def make_match(
     opponent_is = 1 - agent_is
 
     def match(
-        params: Params,
-        opponent_params: Params,
+        params: AnyParams,
+        opponent_params: AnyParams,
         key: jax.Array,
         progress: Callable[[int, int], None] = lambda done, games: None,
     ) -> MatchResult:
@@ -176,41 +203,59 @@ def make_match(
         half = _random_opening(game, random_plies)(fresh, opening_key)
         table = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), half)
         opening_plies = np.asarray(table.plies)
-        turn = 0
+        turn = side = 0
         while True:
-            waiting = np.asarray(_waiting_counts(game, table, agent_is))
-            progress(games - int(waiting.sum()), games)
-            if not waiting.any():
+            *waiting, broken = np.asarray(_waiting_counts(game, table, agent_is))
+            check_finite(broken, (agent, opponent)[side].name)
+            progress(games - int(sum(waiting)), games)
+            if not any(waiting):
                 break
-            side = int(waiting.argmax())
+            side = int(np.argmax(waiting))
             mine = (agent_is, opponent_is)[side]
             table = turns[side](own[side], jax.random.fold_in(key, turn), table, mine)
             turn += 1
-        return _result(game, table, opening_plies, starts + starts, agent_is == 0)
+        result = _result(game, table, opening_plies, starts + starts, agent_is == 0)
+        return result._replace(players=(agent.name, opponent.name))
 
     return match
 
 
-class Table(NamedTuple):
+def width_of(games: int, width: int | None = None) -> int:
+    """How many games of a match are searched side by side, if nothing else is asked for."""
+    # Beyond this a CPU core gains nothing; see experiments/benchmarks/arena.py.
+    return min(games, width or (64 if jax.default_backend() == "cpu" else 1024))
+
+
+def check_table(game: Game, pairs: int, random_plies: int, openings: Sequence[PositionLine]) -> None:
+    """Raises ValueError unless so many games can be played from these openings; see `make_match`."""
+    if pairs < 1:
+        raise ValueError(f"a match needs at least 1 pair of games, got {pairs}")
+    if not 0 <= random_plies <= _MOST_RANDOM_PLIES:
+        raise ValueError(f"random_plies must be between 0 and {_MOST_RANDOM_PLIES:,}, got {random_plies}")
+    one = jax.eval_shape(game.init, jax.random.key(0)), jax.ShapeDtypeStruct((game.max_plies,), jnp.int32)
+    memory.check(2 * pairs * memory.size_of(one), f"the table of {2 * pairs:,} games")
+    for opening in openings:
+        if opening.game != game:
+            raise ValueError(f"an opening is of {opening.game}, but the match is of {game}")
+        if bool(game.is_terminal(opening.state)):
+            raise ValueError("an opening is over already; give positions where somebody is to move")
+
+
+class GameTable(NamedTuple):
     """All games of a match."""
 
     states: GameState  # [games, ...]
     record: jax.Array  # [games, max_plies] int32 actions, -1 where none
     plies: jax.Array  # [games] int32
-    given_up: jax.Array  # [games] int32: 0, or how the player to move gave up
+    given_up: jax.Array  # [games] int32: 0, or how the player to move gave up; NOT_FINITE ends the match
 
 
 def _as_agent(agent: Agent | Act) -> Agent:
     return agent if isinstance(agent, Agent) else Agent("agent", agent)
 
 
-def _lay_out(game: Game, pairs: int, openings: Sequence[Position]) -> tuple[list[str | None], Table]:
+def _lay_out(game: Game, pairs: int, openings: Sequence[PositionLine]) -> tuple[list[str | None], GameTable]:
     """The games before any random move, one a pair, and where they start."""
-    for opening in openings:
-        if opening.game != game:
-            raise ValueError(f"an opening is of {opening.game}, but the match is of {game}")
-        if bool(game.is_terminal(opening.state)):
-            raise ValueError("an opening is over already; give positions where somebody is to move")
     record = np.full((pairs, game.max_plies), -1, np.int32)
     plies = np.zeros(pairs, np.int32)
     starts: list[str | None] = [None] * pairs
@@ -225,10 +270,10 @@ def _lay_out(game: Game, pairs: int, openings: Sequence[Position]) -> tuple[list
     else:
         start = game.init(jax.random.key(0))
         states = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[None], pairs, axis=0), start)
-    return starts, Table(states, record, plies, np.zeros(pairs, np.int32))
+    return starts, GameTable(states, record, plies, np.zeros(pairs, np.int32))
 
 
-def _opening_moves(opening: Position) -> list[int]:
+def _opening_moves(opening: PositionLine) -> list[int]:
     moves = opening.fields.get("moves", [])
     return [opening.game.text_to_action(move) if isinstance(move, str) else move for move in moves]
 
@@ -237,7 +282,7 @@ def _opening_moves(opening: Position) -> list[int]:
 def _random_opening(game: Game, random_plies: int):
     """(table, key) -> the table after random moves."""
 
-    def ply(table: Table, key: jax.Array):
+    def ply(table: GameTable, key: jax.Array):
         # A random move that would end the game is no opening: the position before it is kept.
         action = random_action(key, jax.vmap(game.legal_action_mask)(table.states))
         after = jax.vmap(game.step)(table.states, action)
@@ -247,19 +292,20 @@ def _random_opening(game: Game, random_plies: int):
     return jax.jit(lambda table, key: jax.lax.scan(ply, table, jax.random.split(key, random_plies))[0])
 
 
-def _waiting(game: Game, table: Table, mine: jax.Array) -> jax.Array:
+def _waiting(game: Game, table: GameTable, mine: jax.Array) -> jax.Array:
     """[games] bool, where the game goes on and player `mine` [games] is to move."""
     over = jax.vmap(game.is_terminal)(table.states) | (table.given_up != 0)
     return ~over & (table.states.current_player == mine)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _waiting_counts(game: Game, table: Table, mine: jax.Array) -> jax.Array:
-    """[2] int32, how many games wait for the player `mine` [games], and for the other."""
-    return jnp.stack([jnp.sum(_waiting(game, table, player)) for player in (mine, 1 - mine)])
+def _waiting_counts(game: Game, table: GameTable, mine: jax.Array) -> jax.Array:
+    """[3] int32: how many games wait for the player `mine` [games], and for the other; and the worst way to give up."""
+    counts = [jnp.sum(_waiting(game, table, player)) for player in (mine, 1 - mine)]
+    return jnp.stack([*counts, jnp.min(table.given_up)])
 
 
-def _move(game: Game, table: Table, lanes: jax.Array, real: jax.Array, action: jax.Array) -> Table:
+def _move(game: Game, table: GameTable, lanes: jax.Array, real: jax.Array, action: jax.Array) -> GameTable:
     """Plays the actions in some of the games; whoever plays an illegal one gives up.
 
     Args:
@@ -269,14 +315,14 @@ def _move(game: Game, table: Table, lanes: jax.Array, real: jax.Array, action: j
     """
     states = jax.tree.map(lambda leaf: leaf[lanes], table.states)
     inside = (action >= 0) & (action < game.num_actions)
-    action = jnp.where(inside | (action == RESIGN), action, FORFEIT)
+    action = jnp.where(inside | (action == RESIGN) | (action == NOT_FINITE), action, FORFEIT)
     known = jnp.where(inside, action, 0)
     legal = inside & jax.vmap(game.legal_action_mask)(states)[jnp.arange(len(lanes)), known]
     after = jax.vmap(game.step)(states, known)
     nowhere = len(table.plies)  # out of range: dropped
     moved = jnp.where(real & legal, lanes, nowhere)
     gave_up = jnp.where(real & ~legal, lanes, nowhere)
-    return Table(
+    return GameTable(
         jax.tree.map(lambda old, new: old.at[moved].set(new, mode="drop"), table.states, after),
         table.record.at[moved, table.plies[lanes]].set(known, mode="drop"),
         table.plies.at[moved].add(1, mode="drop"),
@@ -308,14 +354,16 @@ def _device_turn(game: Game, act: Act, width: int):
         return _move(game, table, lanes, waiting[lanes], action), mine, key, jnp.bool_(True)
 
     @jax.jit
-    def turn(params: Params, key: jax.Array, table: Table, mine: jax.Array) -> Table:
+    def turn(params: AnyParams, key: jax.Array, table: GameTable, mine: jax.Array) -> GameTable:
         start = (table, jnp.asarray(mine), key, jnp.bool_(False))
         return jax.lax.while_loop(busy, functools.partial(chunk, params), start)[0]
 
     return turn
 
 
-def _host_turn(game: Game, act: Act, params: Params, key: jax.Array, table: Table, mine: np.ndarray) -> Table:
+def _host_turn(
+    game: Game, act: Act, params: AnyParams, key: jax.Array, table: GameTable, mine: np.ndarray
+) -> GameTable:
     """The table after a host agent has moved once in every game that waits for it."""
     waiting = np.asarray(_jit_waiting(game, table, mine))
     lanes = np.flatnonzero(waiting)
@@ -330,7 +378,7 @@ _jit_move = jax.jit(_move, static_argnums=0)
 
 
 def _result(
-    game: Game, table: Table, opening_plies: np.ndarray, starts: list[str | None], agent_first: np.ndarray
+    game: Game, table: GameTable, opening_plies: np.ndarray, starts: list[str | None], agent_first: np.ndarray
 ) -> MatchResult:
     result = np.array(jax.jit(jax.vmap(game.rewards))(table.states)[:, 0])
     record, plies, given_up = (np.asarray(leaf) for leaf in (table.record, table.plies, table.given_up))
@@ -353,5 +401,5 @@ def _result(
     )
 
 
-def _count(reward: np.ndarray) -> Counts:
-    return Counts(int((reward > 0).sum()), int((reward == 0).sum()), int((reward < 0).sum()))
+def _count(reward: np.ndarray) -> Outcomes:
+    return Outcomes(int((reward > 0).sum()), int((reward == 0).sum()), int((reward < 0).sum()))

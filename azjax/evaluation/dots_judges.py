@@ -1,7 +1,8 @@
 """Judges of Dots and Boxes (after Peters 2018): double-dealing, Berlekamp's problems, confusion, board sizes.
 
 Berlekamp's 13 problems and the confusion board are suites that come with azjax, `berlekamp` and `confusion`: positions
-from his book The Dots and Boxes Game, chapter 3, and from the thesis, with all moves that win.
+from his book The Dots and Boxes Game, chapter 3, with all moves that win, and the turn that the thesis asks for,
+position by position, with the moves of the best margin.
 """
 
 import functools
@@ -12,12 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from azjax.agents.core import Agent
+from azjax import positions
+from azjax.common.agent import Agent
 from azjax.envs.core import Game
 from azjax.envs.dots_and_boxes import DotsAndBoxes, DotsAndBoxesState
 from azjax.evaluation import suites
 from azjax.evaluation.arena import MatchResult, make_match
-from azjax.solvers import chains
+from azjax.solvers.dots import chains
 
 PETERS_BOARDS = (5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)  # of the thesis's table of growing boards
 
@@ -34,14 +36,23 @@ class DoubleDeals(NamedTuple):
         return int(self.by_player.sum())
 
 
-def count_double_deals(game: DotsAndBoxes, records: np.ndarray) -> DoubleDeals:
+def count_double_deals(
+    game: DotsAndBoxes,
+    records: np.ndarray,
+    starts: Sequence[str | None] | None = None,
+    skip: int | np.ndarray = 0,
+) -> DoubleDeals:
     """Counts the double deals in games.
 
     Args:
       game: the rules.
       records: [games, plies] int32, the lines in the order they were drawn; -1 after the end.
+      starts: [games] the position before all moves, None for the empty board; default the empty board for all.
+      skip: moves at the beginning that nobody chose; of all games, or of each, [games].
     """
-    return DoubleDeals(np.asarray(_double_deals(game, jnp.asarray(records))), len(records))
+    begin = positions.starts(game, [None] * len(records) if starts is None else starts)
+    skip = np.broadcast_to(np.asarray(skip, np.int32), len(records))
+    return DoubleDeals(np.asarray(_double_deals(game, begin, jnp.asarray(records), skip)), len(records))
 
 
 def is_double_deal(game: DotsAndBoxes, before: DotsAndBoxesState, after: DotsAndBoxesState) -> jax.Array:
@@ -70,12 +81,14 @@ def berlekamp(make_agent: Callable[[Game], Agent], key: jax.Array) -> suites.Sui
 
 
 def confusion(make_agent: Callable[[Game], Agent], key: jax.Array) -> bool:
-    """Whether an agent takes the chain that a weak opponent has opened too early, on the thesis's board.
+    """Whether an agent takes the whole chain that a weak opponent has opened too early, on the thesis's board.
 
-    A network that has only seen good play can be confused by such a gift. Taking it wins by seven boxes, and every
-    other line loses by at least five.
+    A network that has only seen good play can be confused by such a gift: one of the thesis opens a short chain at
+    once, another takes two boxes before it does. Taking all five wins by seven. Asked are the five positions of that
+    turn, in each of which one line goes on.
     """
-    return suites.run(make_agent, suites.read_suite("confusion"), key).all.correct == 1
+    result = suites.run(make_agent, suites.read_suite("confusion"), key).all
+    return result.correct == result.positions
 
 
 def over_board_sizes(
@@ -118,19 +131,24 @@ def as_row(result: MatchResult) -> dict[str, Any]:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _double_deals(game: DotsAndBoxes, records: jax.Array) -> jax.Array:
+def _double_deals(
+    game: DotsAndBoxes, starts: DotsAndBoxesState, records: jax.Array, skip: jax.Array
+) -> jax.Array:
     """[games, 2] int32."""
 
-    def one_game(record):
-        def ply(carry, line):
+    def one_game(game_and_record):
+        start, record, skip = game_and_record
+
+        def ply(carry, number_and_line):
             x, counts = carry
+            number, line = number_and_line
             after = game.step(x, jnp.maximum(line, 0))
-            deal = (line >= 0) & is_double_deal(game, x, after)
+            deal = (line >= 0) & (number >= skip) & is_double_deal(game, x, after)
             counts = counts + deal * (jnp.arange(2) == x.current_player)
             x = jax.tree.map(lambda new, old: jnp.where(line >= 0, new, old), after, x)
             return (x, counts), None
 
-        start = (game.init(jax.random.key(0)), jnp.zeros(2, jnp.int32))
-        return jax.lax.scan(ply, start, record)[0][1]
+        numbered = jnp.arange(len(record)), record
+        return jax.lax.scan(ply, (start, jnp.zeros(2, jnp.int32)), numbered)[0][1]
 
-    return jax.lax.map(one_game, records, batch_size=256)
+    return jax.lax.map(one_game, (starts, records, skip), batch_size=256)

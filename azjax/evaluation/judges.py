@@ -1,47 +1,72 @@
 """Judges by name, for every checkpoint of a run: `azjax evaluate` runs them.
 
 A judge is made once for a run, so that it compiles once, and is then asked about one checkpoint after the other. Its
-results are plain data; shares come with their intervals.
+results are plain data; shares come with their intervals. A text names it, see `azjax.common.texts`, and its options
+win over those of the command: `suite:hex6?simulations=1000&c=2&solve=1`. Behind an agent they follow two question
+marks, for one begins the agent's own: `match:uct:200?c=1??pairs=20`. `register_judge` adds one's own.
 """
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from azjax import checkpoint, replay, training
+from azjax import agents, training
 from azjax.agents import make_agent
-from azjax.agents.core import Act, Agent
-from azjax.agents.trained import make_evaluation, make_search, search_act
-from azjax.config import TrainConfig
-from azjax.envs.chinese_checkers import ChineseCheckers
+from azjax.agents.trained import make_evaluation
+from azjax.common import texts
+from azjax.common.agent import Act, Agent, AgentError
+from azjax.common.checked import Checked, Count, FromZero, Number, Seed, shown
+from azjax.common.keys import root, stream
+from azjax.common.progress import StagedProgress
 from azjax.envs.core import Game, GameState
-from azjax.envs.dots_and_boxes import DotsAndBoxes
-from azjax.evaluation import dots_judges, ground_truth, suites
+from azjax.evaluation import dots_judges, parts, suites
+from azjax.evaluation import truth as ground_truth
 from azjax.evaluation.arena import MatchResult, make_match
-from azjax.networks import Params
+from azjax.evaluation.opened import openings_of
+from azjax.nn.networks import Params
+from azjax.search.tree import Evaluator
 from azjax.solvers.core import Solver
-from azjax.tree import Evaluator
-
-Progress = Callable[[str, int, int], None]
-"""(what is being done, done, in all)."""
+from azjax.training import checkpoint, replay
+from azjax.training.config import TrainConfig
 
 
 @dataclasses.dataclass(frozen=True)
-class JudgeOptions:
+class JudgeOptions(Checked):
     """How thoroughly to judge."""
 
-    simulations: int = 64  # of the agent's search; 0 for the network alone
-    policy_simulations: tuple[int, ...] = (32, 64, 128, 256, 512, 1024)  # accuracy: of the searches
-    positions: int = 1000  # accuracy: of each set
-    most_positions: int = 500_000  # whole: of a game with more, so many are drawn
-    pairs: int = 50  # games against an opponent, both colours each
-    random_plies: int = 2  # moves of an opening in them
-    sizes: tuple[int, ...] = (3, 4, 5)  # boards: rows and columns of boxes
-    seed: int = 0
+    simulations: Number = 64  # of the agent's search; 0 for the network alone
+    c: FromZero | None = None  # of the search by PUCT (Daliri 2022: 2); default the run's own search
+    solve: bool = False  # back up proven results in the search, by PUCT (Daliri 2022)
+    policy_simulations: tuple[Count, ...] = (32, 64, 128, 256, 512, 1024)  # accuracy: of the searches
+    positions: Count = 1000  # accuracy: of each set
+    most_positions: Count = 500_000  # whole: of a game with more, so many are drawn
+    pairs: Count = 50  # games against an opponent, both colours each
+    random_plies: Number = 2  # moves of an opening in them
+    sizes: tuple[Count, ...] = (3, 4, 5)  # boards: rows and columns of boxes
+    seed: Seed = 0
+
+
+# How options are read from a judge's text; `JudgeOptions` checks their ranges.
+_READERS = {
+    "simulations": texts.whole_number,
+    "c": texts.real_number,
+    "solve": texts.flag,
+    "policy_simulations": texts.several(texts.whole_number),
+    "positions": texts.whole_number,
+    "most_positions": texts.whole_number,
+    "pairs": texts.whole_number,
+    "random_plies": texts.whole_number,
+    "sizes": texts.several(texts.whole_number),
+    "seed": texts.whole_number,
+}
+# Files of results were named without these before there was a choice.
+_UNNAMED = {"c": None, "solve": False}
+_AGENT = "AGENT"
 
 
 class Checkpoint(NamedTuple):
@@ -61,7 +86,7 @@ class Context(NamedTuple):
     config: TrainConfig
     options: JudgeOptions
     newest: Callable[[], Checkpoint]
-    progress: Progress
+    progress: StagedProgress
 
 
 class JudgeKind(NamedTuple):
@@ -69,29 +94,95 @@ class JudgeKind(NamedTuple):
 
     about: str
     make: Callable[[Context, str], Judge]  # (context, what stands behind the colon)
-    settings: tuple[str, ...]  # the options that change its results
+    settings: tuple[
+        str, ...
+    ]  # the fields of `JudgeOptions` that change its results, and may stand in its text
     argument: str = ""  # what is expected behind the colon; empty if nothing
     from_newest: bool = False  # whether its results depend on the newest checkpoint
     needs_replay: bool = False  # of old checkpoints the weights are kept, the replay is not
+    covers: str = ""  # what its results do not cover, though one might think so
+    games: tuple[str, ...] | None = None  # the names of those whose runs it judges; None for any
+
+    @property
+    def options(self) -> Mapping[str, texts.Reader]:
+        """How its options are read from its text."""
+        return {name: _READERS[name] for name in self.settings}
+
+    @property
+    def separator(self) -> str:
+        """What begins its options, see `azjax.common.texts`: an agent has question marks of its own."""
+        return "??" if self.argument == _AGENT else ""
 
 
 def make_judge(text: str, context: Context) -> Judge:
     """The judge that a text names, such as `suite:hex5`."""
-    name, _, argument = text.partition(":")
-    kind = _kind(text)
-    if bool(kind.argument) != bool(argument):
-        wanted = f"{name}:{kind.argument}" if kind.argument else name
-        raise ValueError(f"{text!r} is incomplete or has too much: write {wanted}")
-    return kind.make(context, argument)
+    check_text(text)
+    name, argument, _ = _parse(text)
+    kind, game = JUDGES[name], context.config.game
+    if kind.games is not None and game.name not in kind.games:
+        raise ValueError(
+            f"the judge {name} is for runs of {' and '.join(kind.games)}, this one is of {game.name}"
+        )
+    judge = kind.make(context._replace(options=options_of(text, context.options)), argument)
+    if not kind.covers:
+        return judge
+    return lambda point: judge(point) | {"covers": kind.covers}
+
+
+def register_judge(name: str, kind: JudgeKind) -> None:
+    """Makes a judge known by name, as good as a built-in one for `azjax evaluate`.
+
+        def make(context, argument):
+            return lambda point: {"share": my_measure(context.config, point.params)}
+
+        register_judge("mine", JudgeKind("what it measures, in a line", make, ("seed",)))
+
+    Raises:
+      ValueError: the name is taken or cannot stand in a text, or a setting is no field of `JudgeOptions`.
+    """
+    for setting in kind.settings:
+        if setting not in _READERS:
+            raise ValueError(
+                f"the settings of a judge are some of {', '.join(_READERS)}, got {shown(setting)}"
+            )
+    texts.register(JUDGES, name, kind, "judge")
+
+
+def check_text(text: str) -> None:
+    """Raises ValueError unless a text names a judge; its suite must be there, its agent is made later."""
+    name, argument, _ = _parse(text)
+    options_of(text, JudgeOptions())
+    if name == "suite":
+        suites.find_suite(argument)
+    if JUDGES[name].argument == _AGENT:
+        try:
+            agents.check_text(argument)
+        except AgentError as error:
+            raise ValueError(f"{error}. Options of the judge itself follow two question marks") from error
+
+
+def options_of(text: str, options: JudgeOptions) -> JudgeOptions:
+    """The options of the judge that a text names: its own win over those that are given."""
+    return dataclasses.replace(options, **_parse(text).options)
+
+
+def covers(text: str) -> str:
+    """What the results of the judge that a text names do not cover; empty if there is nothing to say."""
+    return _kind(text).covers
 
 
 def file_name(text: str, options: JudgeOptions, newest: int) -> str:
     """What to call the results, so that those with other settings have another name."""
-    kind = _kind(text)
-    settings = {name: getattr(options, name) for name in kind.settings}
+    name, argument, _ = _parse(text)
+    kind, options = JUDGES[name], options_of(text, options)
+    settings = {setting: getattr(options, setting) for setting in kind.settings}
+    settings = {
+        name: value for name, value in settings.items() if name not in _UNNAMED or value != _UNNAMED[name]
+    }
     settings |= {"seen": newest} if kind.from_newest else {}
-    parts = [text, *(f"{name}={_plain(value)}" for name, value in settings.items())]
-    return "_".join("".join(c if c.isalnum() or c in "=-." else "-" for c in part) for part in parts)
+    named = f"{name}:{argument}" if argument else name
+    pieces = [named, *(f"{setting}={_plain(value)}" for setting, value in settings.items())]
+    return "_".join("".join(c if c.isalnum() or c in "=-." else "-" for c in piece) for piece in pieces)
 
 
 def iterations_to_judge(text: str, run: checkpoint.Run) -> list[int]:
@@ -114,16 +205,22 @@ def checkpoint_reader(run: checkpoint.Run) -> Callable[[int], Checkpoint]:
 
 
 def describe() -> str:
-    """All judges, a line each."""
-    named = {f"{name}:{kind.argument}" if kind.argument else name: kind for name, kind in JUDGES.items()}
-    return "\n".join(f"  {name:20}{kind.about}" for name, kind in named.items())
+    """All judges, with the options that may stand in their texts."""
+
+    def manual(name: str, kind: JudgeKind) -> str:
+        games = f" ({', '.join(kind.games)})" if kind.games else ""
+        covers = f" ({kind.covers})" if kind.covers else ""
+        return texts.manual(name, kind, kind.about + games + covers)
+
+    return "\n".join(manual(name, kind) for name, kind in JUDGES.items())
+
+
+def _parse(text: str) -> texts.Text:
+    return texts.parse(text, JUDGES, "judge")
 
 
 def _kind(text: str) -> JudgeKind:
-    name = text.partition(":")[0]
-    if name not in JUDGES:
-        raise ValueError(f"there is no judge {name!r}; there are\n{describe()}")
-    return JUDGES[name]
+    return JUDGES[_parse(text).name]
 
 
 def _plain(value: Any) -> str:
@@ -139,8 +236,8 @@ def _shares(shares: dict[str, Any]) -> dict[str, Any]:
     return [_shares(value) for value in shares] if isinstance(shares, list) else shares
 
 
-def _key(context: Context) -> jax.Array:
-    return jax.random.key(context.options.seed)
+def _key(context: Context, purpose: str) -> jax.Array:
+    return stream(root(context.options.seed, "judge"), purpose)
 
 
 def _evaluator(context: Context, game: Game) -> Evaluator:
@@ -149,11 +246,15 @@ def _evaluator(context: Context, game: Game) -> Evaluator:
 
 def _act(context: Context, game: Game, simulations: int | None = None) -> Act:
     """The agent's moves on a board, with the run's kind of search or with none."""
-    simulations = context.options.simulations if simulations is None else simulations
-    evaluate = _evaluator(context, game)
-    if simulations == 0:
-        return ground_truth.network_act(evaluate, game)
-    return search_act(make_search(context.config, game, evaluate, simulations=simulations))
+    options = context.options
+    return parts.player_of(
+        context.config,
+        options.simulations if simulations is None else simulations,
+        game=game,
+        evaluate=_evaluator(context, game),
+        c=options.c,
+        solve=options.solve,
+    )
 
 
 def _moves(
@@ -161,7 +262,14 @@ def _moves(
 ) -> Callable[[Checkpoint], Callable[[GameState], np.ndarray]]:
     """(checkpoint) -> (boards [n, ...]) -> [n], what its agent plays on each."""
     act = _act(context, game, simulations)
-    return lambda point: functools.partial(suites.ask, Agent("run", act, point.params), _key(context))
+    key = _key(context, f"moves with {simulations} simulations")
+
+    def moves_of(point: Checkpoint) -> Callable[[GameState], np.ndarray]:
+        agent, calls = Agent("run", act, point.params), itertools.count()
+        # Every call draws anew, and every checkpoint as the others do.
+        return lambda states: suites.ask(agent, jax.random.fold_in(key, next(calls)), states)
+
+    return moves_of
 
 
 def _cached_act(context: Context) -> Callable[[Game], Act]:
@@ -179,26 +287,29 @@ def _solver(context: Context) -> Solver:
 
 def _suite(context: Context, name: str) -> Judge:
     suite = suites.read_suite(name)
+    kept = suites.without_openings(suite, openings_of(context.config))
     act_on = _cached_act(context)
 
     def judge(point: Checkpoint) -> dict[str, Any]:
         def agent(game: Game) -> Agent:
             return Agent("run", act_on(game), point.params)
 
-        result = suites.run(agent, suite, _key(context), context.progress)
+        result = suites.run(
+            agent, [suite[number] for number in kept], _key(context, "suite"), context.progress
+        )
         scores = zip(("all", "first_player", "second_player"), (result.all, *result.by_player))
-        return {name: score._asdict() for name, score in scores if score is not None}
+        found = {name: score._asdict() for name, score in scores if score is not None}
+        return found | {"left_out": len(suite) - len(kept)}
 
     return judge
 
 
 def _truth(context: Context, _: str) -> Judge:
-    judge = ground_truth.truth_judge(context.config.game)
-    if judge is None:
-        _solver(context)
-    evaluate = _evaluator(context, context.config.game)
-    compiled = jax.jit(lambda params: judge(evaluate, params))
-    return lambda point: {name: float(share) for name, share in compiled(point.params).items()}
+    known = parts.make_truth(context.config, _evaluator(context, context.config.game))
+    if known is None:
+        _solver(context)  # raises
+    shares, left_out = known
+    return lambda point: shares(point.params) | {"left_out": left_out}
 
 
 def _accuracy(context: Context, _: str) -> Judge:
@@ -206,11 +317,17 @@ def _accuracy(context: Context, _: str) -> Judge:
     played = ground_truth.read_self_play(context.newest().ring())
     if not len(played.outcome):
         raise ValueError("the newest checkpoint has no finished game in its replay; train longer")
-    options = (solver, played.states, _key(context), context.options.positions)
-    hard = ground_truth.make_datasets(*options)
-    everything = ground_truth.make_datasets(*options, decisions_only=False)
+    make = functools.partial(
+        ground_truth.make_datasets,
+        solver,
+        played.states,
+        number=context.options.positions,
+        opened=openings_of(context.config),
+    )
+    hard, left_out = make(key=_key(context, "positions where the move matters"))
+    everything, also_left_out = make(key=_key(context, "any positions"), decisions_only=False)
     sides = {}
-    if isinstance(game, ChineseCheckers):
+    if hasattr(game, "with_mover"):
         sides = {
             name: [ground_truth.either_side(solver, part, player) for player in (0, 1)]
             for name, part in hard.items()
@@ -221,6 +338,7 @@ def _accuracy(context: Context, _: str) -> Judge:
 
     def judge(point: Checkpoint) -> dict[str, Any]:
         results = {}
+        moves_by = {label: moves_of(point) for label, moves_of in moves.items()}
         for name in hard:
             context.progress(f"judging {name} positions", 0, 1)
             values = ground_truth.values_of(evaluate, point.params)
@@ -230,9 +348,9 @@ def _accuracy(context: Context, _: str) -> Judge:
             }
             for player, part in zip(("first_player", "second_player"), sides.get(name, ())):
                 row[f"value_if_{player}_moves"] = ground_truth.value_accuracy(values, part)["all"]
-            for label, moves_of in moves.items():
-                row[label] = ground_truth.policy_accuracy(moves_of(point), hard[name])
-            results[name] = _shares(row)
+            for label, move in moves_by.items():
+                row[label] = ground_truth.policy_accuracy(move, hard[name])
+            results[name] = _shares(row) | {"left_out": left_out[name] + also_left_out[name]}
         return results
 
     return judge
@@ -257,18 +375,16 @@ def _match(context: Context, game: Game, opponent: Agent) -> Callable[[Params], 
         random_plies=options.random_plies,
     )
     return lambda params: match(
-        params, None, _key(context), progress=lambda done, games: context.progress("playing", done, games)
+        params,
+        None,
+        _key(context, "games"),
+        progress=lambda done, games: context.progress("playing", done, games),
     )
 
 
 def _score(result: MatchResult) -> dict[str, Any]:
-    return {
-        "score": result.score,
-        "interval": list(result.interval),
-        "as_first": result.first._asdict(),
-        "as_second": result.second._asdict(),
-        "distinct_games": result.distinct_games,
-    }
+    sides = {"as_first": result.first._asdict(), "as_second": result.second._asdict()}
+    return parts.score_row(result) | sides
 
 
 def _matches(context: Context, opponent: str) -> Judge:
@@ -289,6 +405,8 @@ def _mistakes(context: Context, _: str) -> Judge:
             np.where(result.played.agent_first, 0, 1),
             ground_truth.read_self_play(context.newest().ring()).states,
             skip=result.played.opening_plies,
+            opened=openings_of(context.config),
+            starts=result.played.starts,
         )
         return _score(result) | {name: count._asdict() for name, count in counts.items()}
 
@@ -298,7 +416,11 @@ def _mistakes(context: Context, _: str) -> Judge:
 def _whole(context: Context, _: str) -> Judge:
     solver = _solver(context)
     moves_of = _moves(context, ground_truth.without_past(solver.game))
-    options = {"limit": context.options.most_positions, "key": _key(context)}
+    options = {
+        "limit": context.options.most_positions,
+        "key": _key(context, "positions"),
+        "opened": openings_of(context.config),
+    }
     return lambda point: _shares(ground_truth.whole_game(solver, moves_of(point), **options))
 
 
@@ -313,21 +435,16 @@ def _exploitability(context: Context, _: str) -> Judge:
     return judge
 
 
-def _dots_only(context: Context, name: str) -> DotsAndBoxes:
-    if not isinstance(context.config.game, DotsAndBoxes):
-        raise ValueError(
-            f"the judge {name} is for runs of dots_and_boxes, this one is of {context.config.game.name}"
-        )
-    return context.config.game
-
-
 def _double_deals(context: Context, opponent: str) -> Judge:
-    game = _dots_only(context, "double-deals")
+    game = context.config.game
     play = _match(context, game, make_agent(opponent, game))
 
     def judge(point: Checkpoint) -> dict[str, Any]:
         result = play(point.params)
-        deals = dots_judges.count_double_deals(game, result.played.record).by_player
+        played = result.played
+        deals = dots_judges.count_double_deals(
+            game, played.record, played.starts, played.opening_plies
+        ).by_player
         mine = np.where(result.played.agent_first, deals[:, 0], deals[:, 1])
         return _score(result) | {
             "double_deals": int(mine.sum()),
@@ -338,7 +455,6 @@ def _double_deals(context: Context, opponent: str) -> Judge:
 
 
 def _boards(context: Context, opponent: str) -> Judge:
-    _dots_only(context, "boards")
     act_on = _cached_act(context)
 
     def judge(point: Checkpoint) -> dict[str, Any]:
@@ -347,7 +463,7 @@ def _boards(context: Context, opponent: str) -> Judge:
             functools.partial(make_agent, opponent),
             context.options.sizes,
             pairs=context.options.pairs,
-            key=_key(context),
+            key=_key(context, "games"),
             random_plies=context.options.random_plies,
             progress=context.progress,
         )
@@ -358,38 +474,47 @@ def _boards(context: Context, opponent: str) -> Judge:
     return judge
 
 
-_PLAYED = ("simulations", "pairs", "random_plies", "seed")
+_SEEN = "seen: in the replay of the newest checkpoint; what the run played before is not known any more"
+_SEARCHED = ("simulations", "c", "solve")
+_PLAYED = (*_SEARCHED, "pairs", "random_plies", "seed")
+_DOTS = ("dots_and_boxes",)
 JUDGES = {
     "suite": JudgeKind(
-        "share of winning moves (WMSR) in a suite, by colour", _suite, ("simulations", "seed"), "NAME"
+        "share of winning moves (WMSR) in a suite, by colour", _suite, (*_SEARCHED, "seed"), "NAME"
     ),
     "truth": JudgeKind("quick: values and moves in random positions of a solved game", _truth, ()),
     "accuracy": JudgeKind(
         "values and moves in seen, neighbouring and random positions (Karki 2024)",
         _accuracy,
-        ("positions", "policy_simulations", "seed"),
+        ("positions", "policy_simulations", "c", "solve", "seed"),
         from_newest=True,
+        covers=_SEEN,
     ),
-    "labels": JudgeKind("how true the outcomes of self-play are", _labels, (), needs_replay=True),
+    "labels": JudgeKind(
+        "how true the outcomes of self-play are",
+        _labels,
+        (),
+        needs_replay=True,
+        covers="only what is in the replay of the checkpoints that are kept whole, the newest three at most",
+    ),
     "mistakes": JudgeKind(
         "mistakes against the adversary, by kind of position (Karki 2024)",
         _mistakes,
         _PLAYED,
         from_newest=True,
+        covers=_SEEN,
     ),
     "whole": JudgeKind(
         "in how many positions of the whole game its value is kept",
         _whole,
-        ("simulations", "most_positions", "seed"),
+        (*_SEARCHED, "most_positions", "seed"),
     ),
-    "exploitability": JudgeKind(
-        "what a best response takes, exactly", _exploitability, ("simulations", "seed")
-    ),
-    "match": JudgeKind("games against an opponent", _matches, _PLAYED, "AGENT"),
+    "exploitability": JudgeKind("what a best response takes, exactly", _exploitability, (*_SEARCHED, "seed")),
+    "match": JudgeKind("games against an opponent", _matches, _PLAYED, _AGENT),
     "double-deals": JudgeKind(
-        "double deals in games against an opponent (Peters 2018)", _double_deals, _PLAYED, "AGENT"
+        "double deals in games against an opponent (Peters 2018)", _double_deals, _PLAYED, _AGENT, games=_DOTS
     ),
     "boards": JudgeKind(
-        "games on boards of other sizes (Peters 2018)", _boards, (*_PLAYED, "sizes"), "AGENT"
+        "games on boards of other sizes (Peters 2018)", _boards, (*_PLAYED, "sizes"), _AGENT, games=_DOTS
     ),
 }

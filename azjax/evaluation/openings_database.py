@@ -1,6 +1,7 @@
 """Openings databases (Daliri 2022): all legal or all winning openings of one, two and three moves.
 
-`write` keeps them in SQLite as the thesis does, `write_position_file` as what `azjax.openings` starts self-play from.
+`write` keeps them in SQLite as the thesis does, `write_position_file` as what self-play starts from (see
+`azjax.training.openings`).
 
 The thesis draws a row for every training game and plays its moves before the agents take over. Its table is
 
@@ -25,16 +26,19 @@ import os
 import pathlib
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
 from azjax import positions
+from azjax.common import atomic
 from azjax.envs.core import Game, GameError
-from azjax.evaluation import position_sets
+from azjax.positions import sets as position_sets
 from azjax.solvers.core import Solver
 
 LONGEST = 3
+MOST_ROWS = 2_000_000  # as many as self-play opens with
 _POSITIONS = """CREATE TABLE positions (
     id INTEGER PRIMARY KEY,
     move TEXT NOT NULL,
@@ -53,7 +57,11 @@ def legal_openings(game: Game, lengths: Iterable[int] = (1, 2, 3)) -> list[Moves
     openings, layer = [], [()]
     states = position_sets.start_of(game)
     for length in range(1, max(lengths) + 1):
-        after = position_sets.successors(game, states)
+        legal = position_sets.legal_moves(game, states)
+        count = int(legal.sum())
+        if count > MOST_ROWS:
+            raise GameError(f"{count:,} openings of {length} moves are too many; {MOST_ROWS:,} is the limit")
+        after = position_sets.successors(game, states, legal)
         layer = [(*layer[parent], action) for parent, action in zip(after.parent, after.action.tolist())]
         states = after.states
         openings += layer if length in lengths else []
@@ -132,32 +140,34 @@ def write(path: str | os.PathLike, game: Game, openings: Sequence[Moves]) -> Non
         )
         for moves, player in zip(sequences, players)
     ]
-    path = pathlib.Path(path)
-    partial = path.with_name(path.name + ".part")
-    partial.unlink(missing_ok=True)
-    with contextlib.closing(sqlite3.connect(partial)) as database, database:
+    with (
+        atomic.replacing(path) as partial,
+        contextlib.closing(sqlite3.connect(partial)) as database,
+        database,
+    ):
         database.execute(_POSITIONS)
         database.executemany("INSERT INTO positions VALUES (?, ?, ?, ?, ?)", rows)
         if len(rows) != len(set(openings)):
             database.execute(_OPENINGS)
             chosen = sorted(identity[moves] for moves in set(openings))
             database.executemany("INSERT INTO openings VALUES (?)", [(number,) for number in chosen])
-    os.replace(partial, path)
 
 
 def read(path: str | os.PathLike, game: Game) -> list[Moves]:
     """The openings of a database, in the order of their rows; raises GameError if they do not fit the game."""
-    if not pathlib.Path(path).exists():
-        raise GameError(f"there is no openings database at {os.fspath(path)}")
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise GameError(f"there is no openings database at {path}")
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{os.fspath(path)}?mode=ro", uri=True)) as database:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             query = "SELECT id, move, player, first_move, second_move FROM positions ORDER BY id"
             rows = {row[0]: row[1:] for row in database.execute(query)}
             query = "SELECT name FROM sqlite_master WHERE type = 'table'"
             has_list = ("openings",) in database.execute(query).fetchall()
             query = "SELECT position FROM openings ORDER BY position"
             chosen = [row[0] for row in database.execute(query)] if has_list else list(rows)
-    except sqlite3.Error as error:
+            _check_columns(rows)
+    except (sqlite3.Error, GameError) as error:
         raise GameError(f"{os.fspath(path)} is no openings database: {error}") from error
     if not chosen:
         raise GameError(f"{os.fspath(path)} holds no opening")
@@ -165,6 +175,8 @@ def read(path: str | os.PathLike, game: Game) -> list[Moves]:
         openings = [_moves_of(game, rows, number) for number in chosen]
     except KeyError as error:
         raise GameError(f"{os.fspath(path)} refers to row {error}, which is not there") from error
+    except GameError as error:
+        raise GameError(f"{os.fspath(path)}: {error}") from error
     _check_moves(path, game, openings, [rows[number][1] for number in chosen])
     return openings
 
@@ -189,6 +201,16 @@ def _checked(lengths: Iterable[int]) -> list[int]:
     if not lengths or lengths[0] < 1 or lengths[-1] > LONGEST:
         raise GameError(f"openings have 1 to {LONGEST} moves, got {lengths}")
     return lengths
+
+
+def _check_columns(rows: dict[Any, tuple]) -> None:
+    """SQLite lets anything stand in a column, whatever its type."""
+    for identity, (move, player, *parents) in rows.items():
+        fits = isinstance(move, str) and isinstance(player, int)
+        if not fits or not all(parent is None or isinstance(parent, int) for parent in parents):
+            raise GameError(
+                f"row {identity} must be a move, a player and the rows of up to two moves before it"
+            )
 
 
 def _by_length(moves: Moves) -> tuple:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from azjax.common import tables
+
 ELO = 400 / math.log(10)  # Elo points a natural logarithm of strength
 
 
@@ -40,7 +42,30 @@ class Rating(NamedTuple):
     opponents: float  # mean rating of the opponents, over the games
 
 
-class Table(NamedTuple):
+class Ratings(tuple[Rating, ...]):
+    """The ratings of all players, the best first."""
+
+    def grid(self) -> tables.Grid:
+        """The ratings as a table."""
+        rows = [
+            (
+                rating.name,
+                *(f"{number:.0f}" for number in (rating.elo, rating.plus, rating.minus)),
+                f"{rating.games:,}",
+                tables.percent(rating.score),
+                tables.percent(rating.draws),
+                f"{rating.opponents:.0f}",
+            )
+            for rating in self
+        ]
+        columns = ("player", "Elo", "+", "-", "games", "score", "draws", "opponents")
+        return tables.Grid(columns, rows, title="Ratings, 95 % intervals")
+
+    __repr__ = tables.as_text
+    _repr_html_ = tables.as_html
+
+
+class ScoreTable(NamedTuple):
     """The results as arrays."""
 
     players: list[str]
@@ -55,7 +80,7 @@ class Table(NamedTuple):
         return ordered + ordered.T
 
 
-def tabulate(scores: Sequence[Score]) -> Table:
+def tabulate(scores: Sequence[Score]) -> ScoreTable:
     """Sums the scores by who met whom; players stand in the order of their first appearance."""
     players = list(dict.fromkeys(name for score in scores for name in (score.first, score.second)))
     if not players:
@@ -69,7 +94,7 @@ def tabulate(scores: Sequence[Score]) -> Table:
         wins[place] += score.wins
         draws[place] += score.draws
         losses[place] += score.losses
-    return Table(players, wins, draws, losses)
+    return ScoreTable(players, wins, draws, losses)
 
 
 def bayesian_elo(
@@ -79,7 +104,7 @@ def bayesian_elo(
     draw_elo: float = 97.3,
     prior: float = 2.0,
     tolerance: float = 1e-5,
-) -> list[Rating]:
+) -> Ratings:
     """Coulom's Bayesian Elo; the defaults are those of his program, with which Jacobsen 2019 rated Hex players.
 
     With d the difference of two ratings, first minus second, the first player wins with probability
@@ -116,7 +141,7 @@ def maximum_likelihood(
     anchor_elo: float = 0.0,
     prior: float = 0.0,
     advantage: bool = False,
-) -> list[Rating]:
+) -> Ratings:
     """The most likely ratings in Bradley and Terry's model, with draws as in Davidson (1970).
 
     Strengths g, h meet: the first wins with a chance in proportion to g, the second to h, a draw to
@@ -152,7 +177,7 @@ def maximum_likelihood(
     return _ratings(table, elo, spread, spread)
 
 
-def _minorise_maximise(table: Table, first: float, draw: float, tolerance: float) -> np.ndarray:
+def _minorise_maximise(table: ScoreTable, first: float, draw: float, tolerance: float) -> np.ndarray:
     """[players] strengths; each sweep improves one player after the other, the last player first.
 
     With g for the one who moves first and h for the other, a game is won with chance f g / (f g + D h) and lost
@@ -178,7 +203,7 @@ def _minorise_maximise(table: Table, first: float, draw: float, tolerance: float
 
 
 def _profile_intervals(
-    table: Table, elo: np.ndarray, advantage: float, draw_elo: float
+    table: ScoreTable, elo: np.ndarray, advantage: float, draw_elo: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper ends of 95 % intervals [players], unscaled.
 
@@ -204,7 +229,7 @@ def _profile_intervals(
     return lower, upper
 
 
-def _newton(table: Table, advantage: bool) -> tuple[np.ndarray, np.ndarray]:
+def _newton(table: ScoreTable, advantage: bool) -> tuple[np.ndarray, np.ndarray]:
     """Log strengths [players] of mean 0, and their covariance; Davidson's likelihood is concave in all of them."""
     count = len(table.players)
     any_draws = table.draws.sum() > 0
@@ -242,11 +267,18 @@ def _newton(table: Table, advantage: bool) -> tuple[np.ndarray, np.ndarray]:
         parameters = parameters + step
         if np.max(np.abs(step)) < 1e-10:
             break
+    # Where the likelihood has no maximum, Newton runs until the information about some direction is used up.
+    eigenvalues = np.linalg.eigvalsh(information)
+    if np.sum(eigenvalues > 1e-10 * eigenvalues[-1]) < free.sum() - 1:
+        raise RatingError(
+            "no finite ratings fit: the results leave some difference open, such as a player who has drawn and won "
+            "but never lost. Play more games, or give a prior such as 1"
+        )
     strength = parameters[:count]
     return strength - strength.mean(), inverse[:count, :count]
 
 
-def _check_finite(table: Table) -> None:
+def _check_finite(table: ScoreTable) -> None:
     """Raises unless every player has scored, over others, against every other (Ford 1957)."""
     beats = (table.wins + table.draws + table.losses.T + table.draws.T) > 0
     count = len(table.players)
@@ -262,7 +294,7 @@ def _check_finite(table: Table) -> None:
                 )
 
 
-def _ratings(table: Table, elo: np.ndarray, plus: np.ndarray, minus: np.ndarray) -> list[Rating]:
+def _ratings(table: ScoreTable, elo: np.ndarray, plus: np.ndarray, minus: np.ndarray) -> Ratings:
     played = table.games
     games = played.sum(1)
     points = (table.wins + table.draws / 2).sum(1) + (table.losses + table.draws / 2).sum(0)
@@ -273,4 +305,4 @@ def _ratings(table: Table, elo: np.ndarray, plus: np.ndarray, minus: np.ndarray)
         numbers = elo[i], plus[i], minus[i], games[i], points[i] / games[i], draws[i] / games[i], opponents[i]
         rating = Rating(name, *map(float, numbers))
         ratings.append(rating._replace(games=round(rating.games)))
-    return sorted(ratings, key=lambda rating: -rating.elo)
+    return Ratings(sorted(ratings, key=lambda rating: -rating.elo))

@@ -1,7 +1,10 @@
 """Game records: written as text, read again, replayed and drawn.
 
-Hex is written in SGF, as HexGui reads it. Every game can be written in a plain notation, one that a person can
-type: tags in brackets, of which only the first is needed, then the moves with or without their numbers.
+Hex is written in SGF, as HexGui reads it: there a swap leaves the stone in its place and changes the players' sides, so
+that White moves twice and all that follows is a mirror image of our game.
+
+Every game can be written in a plain notation, one that a person can type: tags in brackets, of which only the first
+is needed, then the moves with or without their numbers.
 
     [Game "dots_and_boxes rows=2 columns=2"]
     [First "uct:200"]
@@ -15,17 +18,17 @@ A file holds any number of games; `.sgf` is SGF, everything else the plain notat
 import dataclasses
 import functools
 import os
-import pathlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import jax
 import numpy as np
 
 from azjax import __version__, positions
-from azjax.agents.core import FORFEIT, RESIGN
-from azjax.envs.core import Game, GameError, GameState
+from azjax.common import atomic, files
+from azjax.common.agent import FORFEIT, RESIGN
+from azjax.envs.core import Game, GameError, GameState, move_marks
 from azjax.envs.drawing import Svg
 from azjax.envs.hex import SWAP_TEXT, Hex
 from azjax.evaluation.arena import MatchResult
@@ -109,21 +112,28 @@ def draw(record: GameRecord, ply: int | None = None, *, theme: str = "light", sc
     if not 0 <= ply <= len(record.moves):
         raise RecordError(f"the game has moves 0 to {len(record.moves)}, not {ply}")
     moves = record.moves[:ply]
-    # Moves that put something on the board for good, each in its own place, are numbered; others are not.
-    marks = (
-        {action: str(number) for number, action in enumerate(moves, start=1)} if _lays(record.game) else None
-    )
-    if marks and isinstance(record.game, Hex):
-        marks = _after_swap(record.game, moves, marks)
-    last = moves[-1] if moves else None
+    last, marks = moves[-1] if moves else None, move_marks(record.game, moves)
     return record.game.draw(states[ply], last_action=last, marks=marks, theme=theme, scale=scale)
 
 
 def write_records(path: str | os.PathLike, records: Iterable[GameRecord], *, append: bool = False) -> None:
     """Writes games to a file, as SGF if its name ends in `.sgf`."""
     to_text = to_sgf if _is_sgf(path) else to_plain
-    with open(path, "a" if append else "w", encoding="utf-8") as file:
+    with open(path, "a", encoding="utf-8") if append else atomic.writing(path) as file:
         file.writelines(to_text(record) + "\n" for record in records)
+
+
+def check_path(path: str | os.PathLike, game: Game, *others: str | os.PathLike | None) -> None:
+    """Raises unless games of this kind can be written to a file; to be asked before they are played.
+
+    Args:
+      path: the file.
+      game: what will be played.
+      others: files that must not be overwritten by it; None are skipped.
+    """
+    if _is_sgf(path) and game.name != Hex.name:
+        raise RecordError(f"SGF is for Hex alone; give {os.fspath(path)} another ending to write {game.name}")
+    files.writable_path(path, *others)
 
 
 def read_records(path: str | os.PathLike) -> list[GameRecord]:
@@ -131,8 +141,9 @@ def read_records(path: str | os.PathLike) -> list[GameRecord]:
 
     Raises:
       RecordError: names the file and what is wrong.
+      FileError: the file cannot be read, or is no text.
     """
-    text = pathlib.Path(path).read_text(encoding="utf-8")
+    text = files.read_text(path, "game record")
     try:
         return from_sgf(text) if _is_sgf(path) else from_plain(text)
     except ValueError as error:
@@ -142,7 +153,7 @@ def read_records(path: str | os.PathLike) -> list[GameRecord]:
 def to_sgf(record: GameRecord) -> str:
     """A game of Hex in SGF (FF[4], GM[11]), on one line."""
     game = record.game
-    if not isinstance(game, Hex):
+    if game.name != Hex.name:
         raise RecordError(f"SGF is for Hex alone; write {game.name} in the plain notation")
     root = [("AP", f"azjax:{__version__}"), ("FF", "4"), ("GM", "11"), ("SZ", str(game.size))]
     root += [("PB", record.players[0]), ("PW", record.players[1])] if any(record.players) else []
@@ -158,9 +169,11 @@ def to_sgf(record: GameRecord) -> str:
     if record.start is not None:
         setup, player = _setup(game, record.start)
         text += setup
+    mirrored = 0  # 1 after a swap
     for action in record.moves:
-        text += f";{'BW'[player]}[{game.action_to_text(action)}]"
+        text += f";{'BW'[player ^ mirrored]}[{game.action_to_text(game.action_frames[mirrored][action])}]"
         player = 1 - player
+        mirrored = mirrored or int(action == game.size**2)
     return text + ")"
 
 
@@ -225,20 +238,6 @@ def _step(game: Game):
 
 def _is_sgf(path: str | os.PathLike) -> bool:
     return os.fspath(path).lower().endswith(".sgf")
-
-
-def _lays(game: Game) -> bool:
-    """Whether no move of the game can be made twice."""
-    return game.name in ("hex", "dots_and_boxes")
-
-
-def _after_swap(game: Hex, moves: Sequence[int], marks: dict[int, str]) -> dict[int, str]:
-    swap = game.size**2
-    if swap not in moves:
-        return marks
-    row, column = divmod(moves[0], game.size)
-    marks = {action: mark for action, mark in marks.items() if action not in (swap, moves[0])}
-    return {column * game.size + row: "2"} | marks
 
 
 def _escaped(value: str) -> str:
@@ -317,17 +316,21 @@ def _sgf_game(nodes: list[Node]) -> GameRecord:
     swaps = any(text.strip().lower() in ("swap", SWAP_TEXT) for _, text in played)
     game = Hex(size=int(size[1]), swap=swaps or "swap" in value("RU", "").lower())
     start, player = _sgf_start(game, nodes)
-    moves, ending = [], ""
+    moves, ending, mirrored, swap = [], "", 0, game.size**2
     for name, text in played:
         word = text.strip().lower()
         if word == "resign":
             ending = "resignation"
             break
-        if name != "BW"[player]:
+        if moves[-1:] == [swap]:
+            # Whose turn it is tells what the swap was: HexGui's players change sides, elsewhere the stone does.
+            mirrored = int(name == "W")
+        if name != "BW"[player ^ mirrored]:
             raise RecordError(
-                f"{name}[{text}] comes out of turn: {'Black' if player == 0 else 'White'} is to move"
+                f"{name}[{text}] comes out of turn: {('Black', 'White')[player ^ mirrored]} is to move"
             )
-        moves.append(game.text_to_action(SWAP_TEXT if word == "swap" else text))
+        action = game.text_to_action(SWAP_TEXT if word == "swap" else text)
+        moves.append(int(game.action_frames[mirrored][action]))
         player = 1 - player
     result = re.match(r"([BW])\+(\w*)", value("RE", ""), re.IGNORECASE)
     if result:

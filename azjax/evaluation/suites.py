@@ -14,19 +14,23 @@ import functools
 import importlib.resources
 import os
 import pathlib
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from azjax import positions
-from azjax.agents.core import Agent
-from azjax.envs.core import Game, GameState, random_action
-from azjax.evaluation import position_sets
+from azjax.common import tables
+from azjax.common.agent import Agent, check_finite
+from azjax.common.checked import Checked, ConfigError, Count, Number, Positive, Seed, at_least, at_most
+from azjax.common.progress import StagedProgress
+from azjax.envs.core import Game, GameError, GameState, PositionError, random_action
 from azjax.evaluation.arena import wilson_interval
-from azjax.positions import Position, PositionError
+from azjax.evaluation.opened import Opened
+from azjax.positions import PositionLine
+from azjax.positions import sets as position_sets
 from azjax.search import uct
 
 MOST_A_COLOUR = 250  # Daliri's limit
@@ -34,38 +38,33 @@ _LANES, _FEW_LANES = 128, 16  # positions an agent is asked about at once
 _SOLVED_AT_ONCE = 16
 _RANDOM_OPENING = 1  # first moves drawn at random, as strong players repeat themselves
 
-Progress = Callable[[str, int, int], None]
-"""(what is being done, done, in all)."""
-
 
 @dataclasses.dataclass(frozen=True)
-class Recipe:
+class Recipe(Checked):
     """How a suite is made; with the same recipe, the same suite comes out."""
 
-    games: int = 300  # source games of each kind
+    games: Annotated[int, at_least(1), at_most(1_000_000)] = 300  # source games of each kind
     sources: tuple[str, ...] = ("strong",)  # of "random", "mixed" (half of the moves random), "strong" (UCT)
-    simulations: int = 400  # of the UCT players
-    fewest_moves: int = 0  # positions with fewer moves made are left out before they are solved
-    most_candidates: int | None = None  # solve no more positions than this, drawn at random
-    min_winning: int = 1
-    max_winning: int = 5
-    a_colour: int | None = None  # positions; default half of the rarer colour's, at most 250
+    simulations: Count = 400  # of the UCT players
+    fewest_moves: Number = 0  # positions with fewer moves made are left out before they are solved
+    most_candidates: Count | None = None  # solve no more positions than this, drawn at random
+    min_winning: Count = 1
+    max_winning: Count = 5
+    a_colour: Count | None = None  # positions; default half of the rarer colour's, at most 250
     hardest_first: bool = True  # within a bin; else in random order
-    nodes: int | None = None  # the solver gives up a position after so many nodes
-    seconds: float | None = None  # or after this time; then the suite depends on the machine
-    seed: int = 0
+    nodes: Count | None = None  # the solver gives up a position after so many nodes
+    seconds: Positive | None = None  # or after this time; then the suite depends on the machine
+    seed: Seed = 0
 
     def __post_init__(self):
+        super().__post_init__()
         unknown = set(self.sources) - _SOURCES.keys()
         if unknown or not self.sources:
-            raise ValueError(f"sources must be some of {', '.join(_SOURCES)}, got {self.sources!r}")
+            raise ConfigError(f"sources must be some of {', '.join(_SOURCES)}, got {self.sources!r}")
         if not 1 <= self.min_winning <= self.max_winning:
-            raise ValueError(
+            raise ConfigError(
                 f"min_winning must be from 1 to max_winning ({self.max_winning}), got {self.min_winning}"
             )
-        for field in ("games", "simulations"):
-            if getattr(self, field) < 1:
-                raise ValueError(f"{field} must be at least 1, got {getattr(self, field)}")
 
 
 class Candidates(NamedTuple):
@@ -101,7 +100,7 @@ class Answer(NamedTuple):
     chance: float  # of a random mover to be correct
 
 
-class Score(NamedTuple):
+class SuiteScore(NamedTuple):
     """A winning-move selection ratio."""
 
     correct: int
@@ -115,15 +114,31 @@ class SuiteResult(NamedTuple):
     """How an agent did."""
 
     answers: list[Answer]  # in the order of the file
-    all: Score
-    by_player: tuple[Score | None, Score | None]  # None if the suite has no position of that colour
+    all: SuiteScore
+    by_player: tuple[SuiteScore | None, SuiteScore | None]  # None if the suite has no position of that colour
+
+    def grid(self) -> tables.Grid:
+        """The scores as a table."""
+        return grid_of_scores(self.parts())
+
+    def parts(self) -> dict[str, SuiteScore]:
+        """The scores in all positions and in those of each player, by name."""
+        named = {
+            "all": self.all,
+            "player 0 to move": self.by_player[0],
+            "player 1 to move": self.by_player[1],
+        }
+        return {name: score for name, score in named.items() if score is not None}
+
+    __repr__ = tables.as_text
+    _repr_html_ = tables.as_html
 
 
 def build(
     game: Game,
     make_solver: Callable[[], Any],
     recipe: Recipe,
-    progress: Progress = lambda what, done, total: None,
+    progress: StagedProgress = lambda what, done, total: None,
 ) -> Built:
     """Makes a suite.
 
@@ -133,6 +148,7 @@ def build(
       recipe: what to make.
       progress: called now and then.
     """
+    solver = make_solver()  # first of all: a game that cannot be solved need not be played
     game_key, draw_key = jax.random.split(jax.random.key(recipe.seed))
     records = source_games(game, recipe, game_key, progress)
     candidates = extract_positions(game, records)
@@ -142,7 +158,7 @@ def build(
         "positions": len(candidates.plies),
     }
     candidates = _worth_solving(game, candidates, recipe, np.random.default_rng(recipe.seed))
-    truth = prove(make_solver(), candidates, progress)
+    truth = prove(solver, candidates, progress)
     player = np.asarray(candidates.states.current_player)
     number = truth.winning.sum(axis=1)
     legal = position_sets.legal_moves(game, candidates.states).sum(axis=1)
@@ -181,7 +197,7 @@ def build(
 
 
 def source_games(
-    game: Game, recipe: Recipe, key: jax.Array, progress: Progress = lambda what, done, total: None
+    game: Game, recipe: Recipe, key: jax.Array, progress: StagedProgress = lambda what, done, total: None
 ) -> np.ndarray:
     """[games, max_plies] int32, the actions of source games of all kinds; -1 after the end.
 
@@ -221,7 +237,9 @@ def extract_positions(game: Game, records: np.ndarray) -> Candidates:
     return _some(everything, position_sets.first_of_each(everything.states))
 
 
-def prove(solver: Any, candidates: Candidates, progress: Progress = lambda what, done, total: None) -> Truth:
+def prove(
+    solver: Any, candidates: Candidates, progress: StagedProgress = lambda what, done, total: None
+) -> Truth:
     """All winning moves of every candidate, those with most moves made first."""
     order = np.argsort(-candidates.plies, kind="stable")
     parts = []
@@ -238,7 +256,7 @@ def effort(
     make_solver: Callable[[], Any],
     candidates: Candidates,
     winning: np.ndarray,
-    progress: Progress = lambda what, done, total: None,
+    progress: StagedProgress = lambda what, done, total: None,
 ) -> np.ndarray:
     """[positions] float64: the median number of nodes that it takes to prove a winning move.
 
@@ -281,26 +299,42 @@ def select(bins: np.ndarray, hardness: np.ndarray, size: int) -> np.ndarray:
     return order[turn][:size]
 
 
-def read_suite(text: str | os.PathLike) -> list[Position]:
+def read_suite(text: str | os.PathLike) -> list[PositionLine]:
     """The positions of a suite: a file, or the name of one in the package such as `hex6`."""
     path = find_suite(text)
     suite = positions.read_positions(path)
-    if not suite:
-        raise PositionError(f"{path} holds no position")
     for number, position in enumerate(suite, start=1):
-        if not position.fields.get("optimal"):
-            raise PositionError(f'{path}, position {number}: a suite needs "optimal", a list of moves')
+        try:
+            if not _optimal_actions(position):
+                raise PositionError('a suite needs "optimal", a list of moves')
+        except GameError as error:
+            raise PositionError(f"{path}, position {number}: {error}") from error
     return suite
 
 
+def without_openings(suite: Sequence[PositionLine], opened: Opened) -> list[int]:
+    """The numbers, from 0, of the positions that a run did not open games with; raises ValueError if none is left."""
+    kept = [
+        number
+        for number, position in enumerate(suite)
+        if not opened.has(position.game, positions.stack([position.state]))[0]
+    ]
+    if not kept:
+        raise ValueError(
+            f"the run opened games with all {len(suite)} positions of the suite, so that they tell nothing about it;"
+            " give it another suite"
+        )
+    return kept
+
+
 def find_suite(text: str | os.PathLike) -> pathlib.Path:
-    """Where a suite is."""
-    path = pathlib.Path(text)
-    if path.exists():
-        return path
+    """Where a suite is. A name of the package's own comes before a file of that name; ./NAME is the file."""
     ready = ready_suites()
     if str(text) in ready:
         return ready[str(text)]
+    path = pathlib.Path(text)
+    if path.exists():
+        return path
     raise ValueError(f"there is no suite {text}; give a file, or one of {', '.join(ready)}")
 
 
@@ -312,9 +346,9 @@ def ready_suites() -> dict[str, pathlib.Path]:
 
 def run(
     make_agent: Callable[[Game], Agent],
-    suite: Sequence[Position],
+    suite: Sequence[PositionLine],
     key: jax.Array,
-    progress: Progress = lambda what, done, total: None,
+    progress: StagedProgress = lambda what, done, total: None,
 ) -> SuiteResult:
     """Asks an agent about every position.
 
@@ -342,14 +376,30 @@ def run(
     return SuiteResult(ordered, score(ordered), by_player)
 
 
-def score(answers: Sequence[Answer]) -> Score | None:
+def score(answers: Sequence[Answer]) -> SuiteScore | None:
     """The winning-move selection ratio; None of no answers."""
     if not answers:
         return None
     correct = sum(answer.correct for answer in answers)
     chance = float(np.mean([answer.chance for answer in answers]))
     share = correct / len(answers)
-    return Score(correct, len(answers), share, wilson_interval(correct, len(answers)), chance)
+    return SuiteScore(correct, len(answers), share, wilson_interval(correct, len(answers)), chance)
+
+
+def grid_of_scores(scores: Mapping[str, SuiteScore]) -> tables.Grid:
+    """Scores by what they are of, as a table."""
+    rows = [
+        (
+            name,
+            str(score.correct),
+            str(score.positions),
+            tables.percent(score.share),
+            tables.percents(score.interval),
+            tables.percent(score.chance),
+        )
+        for name, score in scores.items()
+    ]
+    return tables.Grid(("positions", "right", "of", "share", "95 % interval", "random mover"), rows)
 
 
 def as_dict(result: SuiteResult) -> dict[str, Any]:
@@ -372,8 +422,8 @@ def ask(
         key, part_key = jax.random.split(key)
         which = np.minimum(np.arange(begin, begin + size), number - 1)
         which = np.unique(which) if agent.on_host else which
-        part = act(agent.params, part_key, position_sets.rows(states, which))
-        actions.append(np.asarray(part)[: number - begin])
+        part = np.asarray(act(agent.params, part_key, position_sets.rows(states, which)))
+        actions.append(check_finite(part, agent.name)[: number - begin])
     return np.concatenate(actions).astype(np.int32)
 
 
@@ -446,9 +496,14 @@ def _line(game: Game, candidates: Candidates, truth: Truth, row: int) -> dict[st
     }
 
 
-def _answer(position: Position, action: int, legal: np.ndarray) -> Answer:
+def _optimal_actions(position: PositionLine) -> set[int]:
+    moves = positions.moves_of(position.fields, "optimal")
+    return {positions.action_of(position.game, position.state, move) for move in moves}
+
+
+def _answer(position: PositionLine, action: int, legal: np.ndarray) -> Answer:
     game = position.game
-    optimal = {positions.action_of(game, position.state, move) for move in position.fields["optimal"]}
+    optimal = _optimal_actions(position)
     is_legal = 0 <= action < game.num_actions and bool(legal[action])
     return Answer(
         player=int(position.state.current_player),

@@ -6,6 +6,7 @@ Playing on means asking the schedule for the next match that the file does not h
 """
 
 import csv
+import dataclasses
 import io
 import json
 import os
@@ -16,9 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from azjax import positions
+from azjax.common import atomic, checked, files, tables
+from azjax.common.checked import Checked, ConfigError, Number, check
 from azjax.envs import drawing
 from azjax.envs.core import Game
-from azjax.evaluation.arena import Counts, MatchResult
+from azjax.evaluation.arena import MatchResult, Outcomes
 from azjax.evaluation.ratings import Rating, Score
 
 FORMAT = 1  # changes whenever the content of the files does
@@ -33,19 +36,19 @@ class Match(NamedTuple):
 
     player: str
     opponent: str
-    first: Counts  # the player as the first player
-    second: Counts  # the player as the second player
+    first: Outcomes  # the player as the first player
+    second: Outcomes  # the player as the second player
     distinct_games: int
     forfeits: tuple[int, int] = (0, 0)  # of the player, and of the opponent
 
     @property
     def score(self) -> float:
         """Wins, and half the draws, as a share of the games."""
-        return Counts(*(a + b for a, b in zip(self.first, self.second))).score
+        return Outcomes(*(a + b for a, b in zip(self.first, self.second))).score
 
     def turned(self) -> "Match":
         """The same match from the opponent's side."""
-        first, second = (Counts(c.losses, c.draws, c.wins) for c in (self.second, self.first))
+        first, second = (Outcomes(c.losses, c.draws, c.wins) for c in (self.second, self.first))
         return Match(self.opponent, self.player, first, second, self.distinct_games, self.forfeits[::-1])
 
 
@@ -55,13 +58,13 @@ def of_result(player: str, opponent: str, result: MatchResult) -> Match:
     return Match(player, opponent, result.first, result.second, result.distinct_games, forfeits)
 
 
-Played = Callable[[str, str], Match | None]
+FindMatch = Callable[[str, str], Match | None]
 """(player, opponent) -> their match from the player's side, or None if it is still to be played."""
-Schedule = Callable[[Sequence[str], Played], tuple[str, str] | None]
+Schedule = Callable[[Sequence[str], FindMatch], tuple[str, str] | None]
 """(players, played) -> the next match, or None if the tournament is over."""
 
 
-def round_robin(players: Sequence[str], played: Played) -> tuple[str, str] | None:
+def round_robin(players: Sequence[str], played: FindMatch) -> tuple[str, str] | None:
     """Everybody meets everybody; the newest player's matches come last."""
     for number, opponent in enumerate(players):
         for player in players[:number]:
@@ -70,12 +73,12 @@ def round_robin(players: Sequence[str], played: Played) -> tuple[str, str] | Non
     return None
 
 
-def ladder(players: Sequence[str], played: Played) -> tuple[str, str] | None:
+def ladder(players: Sequence[str], played: FindMatch) -> tuple[str, str] | None:
     """Players enter at the bottom, in order, and climb while they score more than half against the next above."""
     return _climb(players, played)[1]
 
 
-def ladder_standing(players: Sequence[str], played: Played) -> list[str]:
+def ladder_standing(players: Sequence[str], played: FindMatch) -> list[str]:
     """The players of a ladder from top to bottom, as far as it has been played."""
     return _climb(players, played)[0]
 
@@ -119,7 +122,7 @@ class Results:
         if not sides:
             return None
         first, second = (
-            Counts(*(sum(column) for column in zip(*counts)))
+            Outcomes(*(sum(column) for column in zip(*counts)))
             for counts in ([m.first for m in sides], [m.second for m in sides])
         )
         forfeits = tuple(sum(column) for column in zip(*(m.forfeits for m in sides)))
@@ -138,29 +141,26 @@ class Results:
             file.write(json.dumps(row) + "\n")
 
     def _read(self, header: dict[str, Any]) -> None:
-        with open(self.path, encoding="utf-8") as file:
-            lines = file.readlines()
-        if not lines[-1].endswith("\n"):  # stopped while writing its last line, which is played again
-            lines.pop()
-            with open(self.path, "w", encoding="utf-8") as file:
-                file.writelines(lines)
-        rows = []
-        for number, line in enumerate(lines, start=1):
-            try:
-                rows.append(json.loads(line))
-                if number > 1:
-                    self.matches.append(_match(rows[-1]))
-            except (ValueError, KeyError, TypeError) as error:
-                raise TournamentError(
-                    f"{self.path}, line {number} is no result of a match: {error!r}"
-                ) from error
+        try:
+            rows = files.read_objects(self.path, "results of a tournament", may_be_cut=True)
+        except files.FileError as error:
+            raise TournamentError(str(error)) from error
         if not rows:
-            self._write(header, "w")
-        elif rows[0] != json.loads(json.dumps(header)):
+            raise TournamentError(f"{self.path} is there, but holds no tournament; name a new file")
+        if rows[0][1] != json.loads(json.dumps(header)):
             raise TournamentError(
-                f"{self.path} holds another tournament, {json.dumps(rows[0])}, not {json.dumps(header)}; "
+                f"{self.path} holds another tournament, {json.dumps(rows[0][1])}, not {json.dumps(header)}; "
                 "repeat its settings to go on with it, or name a new file"
             )
+        for number, row in rows[1:]:
+            try:
+                self.matches.append(_match(row))
+            except ConfigError as error:
+                raise TournamentError(
+                    f"{self.path}, line {number} is no result of a match: {error}"
+                ) from error
+        if not files.read_text(self.path).endswith("\n"):  # stopped while writing its last line
+            atomic.write_text(self.path, "".join(json.dumps(row) + "\n" for _, row in rows))
 
 
 class CrossTable(NamedTuple):
@@ -169,6 +169,16 @@ class CrossTable(NamedTuple):
     players: list[str]  # the best first
     cells: list[list[Match | None]]  # [players, players] from the row's side; None if they have not met
     scores: list[float]  # [players] over all games; NaN without any
+
+    def grid(self) -> tables.Grid:
+        """A row's points against each column, its score, its games, as a table."""
+        columns, *rows = _printed(self)
+        return tables.Grid(columns, rows, words=2)
+
+    __repr__ = tables.as_text
+
+    def _repr_html_(self) -> str:
+        return str(cross_svg(self))
 
 
 def cross_table(results: Results, order: Sequence[str] | None = None) -> CrossTable:
@@ -192,14 +202,7 @@ def cross_table(results: Results, order: Sequence[str] | None = None) -> CrossTa
 
 def cross_text(table: CrossTable) -> str:
     """The table in fixed-width text: a row's points against each column, its score, its games."""
-    rows = _printed(table)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [f"{cell:>{width}}" for cell, width in zip(row, widths)]
-        cells[1] = f"{row[1]:<{widths[1]}}"
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    return table.grid().text(width=None)
 
 
 def cross_csv(table: CrossTable, ratings: Sequence[Rating] = ()) -> str:
@@ -280,7 +283,7 @@ def from_pgn(text: str) -> list[Score]:
     return scores
 
 
-def _climb(players: Sequence[str], played: Played) -> tuple[list[str], tuple[str, str] | None]:
+def _climb(players: Sequence[str], played: FindMatch) -> tuple[list[str], tuple[str, str] | None]:
     """The standing from top to bottom, and the next match."""
     standing: list[str] = []
     for player in players:
@@ -298,10 +301,37 @@ def _climb(players: Sequence[str], played: Played) -> tuple[list[str], tuple[str
 
 
 def _match(row: dict[str, Any]) -> Match:
-    first, second = Counts(**row["first"]), Counts(**row["second"])
-    return Match(
-        row["player"], row["opponent"], first, second, int(row["distinct_games"]), tuple(row["forfeits"])
+    row = checked.build(_Row, row, "the line")
+    first, second = (
+        Outcomes(*(getattr(side, name) for name in Outcomes._fields)) for side in (row.first, row.second)
     )
+    return Match(row.player, row.opponent, first, second, row.distinct_games, row.forfeits)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Side(Checked):
+    """How a file says what `Outcomes` are."""
+
+    wins: Number
+    draws: Number
+    losses: Number
+
+
+@dataclasses.dataclass(frozen=True)
+class _Row(Checked):
+    """How a file says what a `Match` is."""
+
+    player: str
+    opponent: str
+    first: _Side
+    second: _Side
+    distinct_games: Number
+    forfeits: tuple[Number, ...] = (0, 0)
+
+    def __post_init__(self):
+        super().__post_init__()
+        check(len(self.forfeits) == 2, "forfeits", "two numbers", self.forfeits)
+        check(self.player != self.opponent, "opponent", "another player", self.opponent)
 
 
 def _printed(table: CrossTable) -> list[list[str]]:

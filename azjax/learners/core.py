@@ -7,42 +7,56 @@ from typing import Annotated, Any, Literal, NamedTuple
 import jax
 import tyro
 
-from azjax.agents import make_agent
-from azjax.agents.core import Act
-from azjax.config import AnyGame, check
-from azjax.envs import Hex
-from azjax.layers import Params
-from azjax.learners.games import ViewName
-from azjax.networks import Network, NetworkConfig, make_network
+from azjax.common import memory
+from azjax.common.agent import Act, Agent
+from azjax.common.checked import Checked, Count, Seed, between, check
+from azjax.envs.core import Game
+from azjax.learners.games import ViewName, has_stone_planes
+from azjax.nn.layers import Params
+from azjax.nn.networks import Network, NetworkConfig, make_network
+from azjax.training.config import AnyGame
+
+MakeOpponent = Callable[[str, Game], Agent]
+"""(text, game) -> the agent that the text names, such as `azjax.agents.make_agent`."""
 
 
 @dataclasses.dataclass(frozen=True)
-class LearnerConfig:
+class LearnerConfig(Checked):
     """What TD and ES runs have in common; the shape of the protocol is that of Kromann and Bennetsen 2019."""
 
     game: Annotated[AnyGame, tyro.conf.arg(name="")]
-    network: Literal["dense", "tower"] = "dense"  # theirs, for Hex alone, or a tower of azjax
-    hidden: tuple[int, ...] = (80, 40)  # dense: units of the hidden layers
+    network: Literal["dense", "tower"] = "dense"  # theirs, for stones as in Hex, or a tower of azjax
+    hidden: tuple[Annotated[int, between(1, 2**16)], ...] = (
+        80,
+        40,
+    )  # dense: units of the hidden layers
     activation: Literal["relu", "tanh", "linear"] = "relu"  # dense
     bias: bool = False  # dense: theirs had none
     tower: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
     view: ViewName = "transpose"  # rotation is no symmetry, and theirs
     opponent: str = "self"  # in training: self, previous (of the last point), or an agent such as uct:50
-    sessions: int = 1  # independent runs side by side, each from its own start
-    iterations: int = 100  # points; each is `every` steps and an evaluation
-    every: int = 20  # steps between two points; theirs were 100
-    evaluation_games: int = 100  # against random, and as many against the previous point
-    save_every: int = 10  # points between two checkpoints
-    seed: int = 0
+    sessions: Count = 1  # independent runs side by side, each from its own start
+    iterations: Count = 100  # points; each is `every` steps and an evaluation
+    every: Count = 20  # steps between two points; theirs were 100
+    evaluation_games: Count = 100  # against random, and as many against the previous point
+    save_every: Count = 10  # points between two checkpoints
+    seed: Seed = 0
 
     def __post_init__(self):
-        for field in ("sessions", "iterations", "every", "evaluation_games", "save_every"):
-            check(getattr(self, field) >= 1, field, "at least 1", getattr(self, field))
+        super().__post_init__()
         check(
-            len(self.hidden) > 0 and min(self.hidden) > 0, "hidden", "positive numbers of units", self.hidden
+            1 <= len(self.hidden) <= 100,
+            "hidden",
+            "positive numbers of units of up to 100 layers",
+            self.hidden,
         )
         if self.network == "dense":
-            check(isinstance(self.game, Hex), "network", "'tower' for games other than Hex", self.network)
+            check(
+                has_stone_planes(self.game),
+                "network",
+                f"'tower' for {self.game.name}, which has no planes of stones as Hex has",
+                self.network,
+            )
 
 
 class Learner(NamedTuple):
@@ -57,19 +71,36 @@ class Learner(NamedTuple):
 
 
 def network_of(config: LearnerConfig, dense: Callable[..., Network]) -> Network:
-    """The network of a run: `dense` (one of `thesis_networks`) or a tower."""
+    """The network of a run: `dense` (one of `azjax.theses.kromann2019`) or a tower."""
     if config.network == "tower":
-        return make_network(config.tower, config.game)
-    return dense(config.game, config.hidden, config.activation, config.bias)
+        network = make_network(config.tower, config.game)
+    else:
+        network = dense(config.game, config.hidden, config.activation, config.bias)
+    weights = memory.size_of(jax.eval_shape(network.init, jax.random.key(0)))
+    memory.check(config.sessions * weights, f"the networks of {config.sessions:,} sessions")
+    return network
 
 
-def training_opponent(config: LearnerConfig, agent: Act) -> Callable[[Params], Act] | None:
-    """Whom the learner meets in training, given the previous point's parameters; None for itself."""
+def training_opponent(
+    config: LearnerConfig, agent: Act, make_opponent: MakeOpponent | None
+) -> Callable[[Params], Act] | None:
+    """Whom the learner meets in training, given the previous point's parameters; None for itself.
+
+    Args:
+      config: names the opponent.
+      agent: how the learner plays when it is judged.
+      make_opponent: makes an opponent that is another agent; only needed for those.
+    """
     if config.opponent == "self":
         return None
     if config.opponent == "previous":
         return lambda previous: lambda params, key, states: agent(previous, key, states)
-    fixed = make_agent(config.opponent, config.game)
+    if make_opponent is None:
+        raise ValueError(
+            f"opponent {config.opponent} is an agent, and nothing was given to make it with; give make_opponent,"
+            " such as azjax.agents.make_agent"
+        )
+    fixed = make_opponent(config.opponent, config.game)
     if fixed.on_host:
         raise ValueError(
             f"opponent must be an agent that can be compiled, {config.opponent} plays on the host"

@@ -8,21 +8,22 @@ its noise estimate put right.
 
 import dataclasses
 from collections.abc import Callable
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from azjax.agents.core import Act
-from azjax.config import check
+from azjax.common.agent import Act
+from azjax.common.checked import Count, FromZero, Positive, Share, at_least, at_most
 from azjax.envs.core import GameState
-from azjax.layers import Params
-from azjax.learners.core import Learner, LearnerConfig, network_of, training_opponent
+from azjax.learners.core import Learner, LearnerConfig, MakeOpponent, network_of, training_opponent
 from azjax.learners.games import choose_action, make_view, play, result_of
 from azjax.learners.strategies import Strategy, classical_csa, csa, from_evosax
-from azjax.networks import Network, count_parameters
-from azjax.thesis_networks import kromann2019_policy
+from azjax.nn.layers import Params
+from azjax.nn.networks import Network, count_parameters
+from azjax.theses import kromann2019
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,31 +31,19 @@ class ESConfig(LearnerConfig):
     """An ES run; a step is a generation."""
 
     strategy: str = "csa"  # csa, csa-as-published, csa-classical, or one of evosax: evosax:Sep_CMA_ES
-    population: int | None = None  # None: 4 + floor(3 ln d), made even
-    sigma: float = 1.0  # the first step size
-    games: int = 8  # that two individuals play when they meet; theirs played one
-    temperature: float = 1.0  # of the policies in training
-    evaluation_temperature: float = 1.0  # of the agent; 0 plays its best move
-    evaluation_epsilon: float = 0.0
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.population is not None:
-            check(self.population >= 6, "population", "at least 6", self.population)
-        check(self.sigma > 0, "sigma", "above 0", self.sigma)
-        check(self.games >= 1, "games", "at least 1", self.games)
-        check(self.temperature >= 0, "temperature", "at least 0", self.temperature)
-        check(
-            0 <= self.evaluation_epsilon <= 1,
-            "evaluation_epsilon",
-            "between 0 and 1",
-            self.evaluation_epsilon,
-        )
+    population: Annotated[int, at_least(6), at_most(2**20)] | None = (
+        None  # None: 4 + floor(3 ln d), made even
+    )
+    sigma: Positive = 1.0  # the first step size
+    games: Count = 8  # that two individuals play when they meet; theirs played one
+    temperature: FromZero = 1.0  # of the policies in training
+    evaluation_temperature: FromZero = 1.0  # of the agent; 0 plays its best move
+    evaluation_epsilon: Share = 0.0
 
 
 def policy_network(config: ESConfig) -> Network:
     """The network of a run."""
-    return network_of(config, kromann2019_policy)
+    return network_of(config, kromann2019.policy_network)
 
 
 def make_strategy(config: ESConfig, dimensions: int) -> Strategy:
@@ -72,8 +61,9 @@ def make_strategy(config: ESConfig, dimensions: int) -> Strategy:
     return own[config.strategy]()
 
 
-def make_es(config: ESConfig) -> Learner:
-    """One session of evolution; see `azjax.learners.session` for the loop around it."""
+def make_es(config: ESConfig, make_opponent: MakeOpponent | None = None) -> Learner:
+    """One session of evolution; see `azjax.learners.session` for the loop around it, `training_opponent` for whom it
+    meets."""
     network = policy_network(config)
     strategy = make_strategy(config, count_parameters(network).trained)
     like = jax.eval_shape(network.init, jax.random.key(0))
@@ -89,7 +79,7 @@ def make_es(config: ESConfig) -> Learner:
         choice = config.evaluation_temperature, config.evaluation_epsilon
         return choose_action(key, scores_of(params, states), legal, *choice)
 
-    fitness = make_fitness(config, network, act)
+    fitness = make_fitness(config, network, act, make_opponent)
 
     def init(key: jax.Array):
         return strategy.init(ravel_pytree(network.init(key).weights)[0])
@@ -116,7 +106,9 @@ def move_scores(config: ESConfig, network: Network) -> Callable[[Params, GameSta
     return scores
 
 
-def make_fitness(config: ESConfig, network: Network, judged: Act) -> Callable[..., jax.Array]:
+def make_fitness(
+    config: ESConfig, network: Network, judged: Act, make_opponent: MakeOpponent | None = None
+) -> Callable[..., jax.Array]:
     """(population's params, previous params, key) -> [2, population], two estimates of each one's share of losses.
 
     In self-play individual i meets i + 1 for the first estimate and i + 2 for the second, counted around the
@@ -125,7 +117,7 @@ def make_fitness(config: ESConfig, network: Network, judged: Act) -> Callable[..
     """
     game = config.game
     scores_of = move_scores(config, network)
-    opponent_of = training_opponent(config, judged)
+    opponent_of = training_opponent(config, judged, make_opponent)
 
     def scores_of_all(params: Params, states: GameState) -> jax.Array:
         """[games, actions] where the first few games are the first individual's, and so on."""

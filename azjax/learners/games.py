@@ -11,10 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from azjax.agents.core import Act
-from azjax.envs import Hex
+from azjax.common.agent import NOT_FINITE, Act, mark_not_finite
+from azjax.common.legality import mask_logits
 from azjax.envs.core import Game, GameState, random_action
-from azjax.networks import ILLEGAL_LOGIT
 
 ViewName = Literal["transpose", "rotation"]
 
@@ -36,28 +35,21 @@ class History(NamedTuple):
 def make_view(game: Game, name: ViewName = "transpose") -> View:
     """The mover's view: an exact symmetry of the game, or the quarter turn of Kromann and Bennetsen 2019.
 
-    A quarter turn exchanges the players' sides but mirrors the neighbourhood of every cell: the second player sees
-    another game than Hex. It is here to reproduce, not to use.
+    The quarter turn, a hook of the game, is no symmetry of Hex. It is here to reproduce, not to use.
     """
     if name == "transpose":
         return View(game.observe, game.action_frames)
     if name != "rotation":
         raise ValueError(f"view must be 'transpose' or 'rotation', got {name!r}")
-    if not isinstance(game, Hex) or game.planes != 2:
+    turned = getattr(game, "quarter_turn", None)
+    if turned is None:
         raise ValueError(f"view='rotation' is for Hex with two planes, this is {game!r}: use 'transpose'")
+    return View(*turned)
 
-    def observe(x: GameState, player: jax.Array | None = None) -> jax.Array:
-        player = x.current_player if player is None else player
-        board = game.observe(x, jnp.int32(0))
-        return jnp.where(player == 0, board, jnp.rot90(board[..., ::-1]))
 
-    cells = np.arange(game.size**2)
-    turned = np.rot90(
-        cells.reshape(game.size, game.size)
-    ).ravel()  # the board's cell at each cell that is seen
-    frames = game.action_frames.copy()
-    frames[1, : len(cells)] = np.argsort(turned)
-    return View(observe, frames)
+def has_stone_planes(game: Game) -> bool:
+    """Whether the dense networks of Kromann and Bennetsen 2019 can see the game: stones of two colours, as in Hex."""
+    return getattr(game, "has_stone_planes", False)
 
 
 def choose_action(
@@ -73,16 +65,17 @@ def choose_action(
       epsilon: how often a uniformly random legal move is made instead.
 
     Returns:
-      [...] int32.
+      [...] int32; NOT_FINITE where a score of a legal action is not finite.
     """
-    scores = jnp.where(legal, scores, ILLEGAL_LOGIT)
+    finite = jnp.all(jnp.isfinite(mask_logits(scores, legal)), -1)
+    scores = mask_logits(scores if temperature == 0 else scores / temperature, legal)
     draw_key, whether_key, random_key = jax.random.split(key, 3)
-    action = jnp.argmax(scores, -1) if temperature == 0 else _draw(draw_key, scores / temperature)
+    action = jnp.argmax(scores, -1) if temperature == 0 else _draw(draw_key, scores)
     action = action.astype(jnp.int32)
-    if epsilon == 0:
-        return action
-    explores = jax.random.bernoulli(whether_key, epsilon, action.shape)
-    return jnp.where(explores, random_action(random_key, legal), action)
+    if epsilon != 0:
+        explores = jax.random.bernoulli(whether_key, epsilon, action.shape)
+        action = jnp.where(explores, random_action(random_key, legal), action)
+    return mark_not_finite(action, finite)
 
 
 def play(
@@ -111,6 +104,7 @@ def match(
 ) -> jax.Array:
     """[games] results in 0..1 for the agent; a coin decides in each game who moves first.
 
+    NaN where a move could not be chosen, because a network's answer was not finite; this stops the run around it.
     This is the protocol of Kromann and Bennetsen 2019, as one compiled function that can be mapped over sessions;
     `azjax.evaluation.arena` is for fairer comparisons.
     """
@@ -125,8 +119,9 @@ def match(
             opponent(opponent_params, opponent_key, states),
         )
 
-    final, _ = play(game, act, play_key, games)
-    return result_of(game, final, seat)
+    final, history = play(game, act, play_key, games)
+    broken = jnp.any(history.actions == NOT_FINITE, axis=0)
+    return jnp.where(broken, jnp.nan, result_of(game, final, seat))
 
 
 def result_of(game: Game, final: GameState, player: jax.Array) -> jax.Array:

@@ -5,8 +5,8 @@ player, and games against the agent of the point before. Both rates are noted fo
 so far. All of it is one compiled function from a `SessionState` to the next.
 """
 
+import math
 import os
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,14 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from azjax import checkpoint
-from azjax.agents.plain import random_act
-from azjax.layers import Params
-from azjax.learners.core import Learner, LearnerConfig
+from azjax.common import memory
+from azjax.common.agent import NOT_FINITE, random_act
+from azjax.common.keys import root
+from azjax.learners.core import Learner, LearnerConfig, MakeOpponent
 from azjax.learners.es import ESConfig, make_es
 from azjax.learners.games import match, play
 from azjax.learners.td import TDConfig, make_td
-from azjax.run import Interruption
+from azjax.nn.layers import Params
+from azjax.training import checkpoint, loop
 
 OPPONENTS = ("random", "previous")
 
@@ -55,14 +56,15 @@ class Sessions(NamedTuple):
     iteration: Callable[[SessionState], tuple[SessionState, Measured]]
 
 
-def make_learner(config: LearnerConfig) -> Learner:
-    """The learner that a configuration is for."""
-    return {TDConfig: make_td, ESConfig: make_es}[type(config)](config)
+def make_learner(config: LearnerConfig, make_opponent: MakeOpponent | None = None) -> Learner:
+    """The learner that a configuration is for; for `make_opponent` see `train`."""
+    return {TDConfig: make_td, ESConfig: make_es}[type(config)](config, make_opponent)
 
 
-def make_sessions(config: LearnerConfig) -> Sessions:
-    """Makes the functions of a run; nothing is compiled or allocated yet."""
-    learner, game = make_learner(config), config.game
+def make_sessions(config: LearnerConfig, make_opponent: MakeOpponent | None = None) -> Sessions:
+    """Makes the functions of a run; nothing is compiled or allocated yet. For `make_opponent` see `train`."""
+    learner, game = make_learner(config, make_opponent), config.game
+    _check_memory(config, learner)
 
     def start(key: jax.Array):
         init_key, key = jax.random.split(key)
@@ -128,54 +130,78 @@ def make_sessions(config: LearnerConfig) -> Sessions:
     return Sessions(learner, init, jax.jit(iteration))
 
 
+def _check_memory(config: LearnerConfig, learner: Learner) -> None:
+    """Raises TooMuchMemoryError unless the games that are played side by side fit into memory."""
+    state = jax.eval_shape(config.game.init, jax.random.key(0))
+    position = memory.size_of(state)
+    if isinstance(config, TDConfig):  # which learns from all positions of the games
+        position = config.game.max_plies * (position + 4 * math.prod(config.game.observation_shape))
+    games = config.sessions * max(learner.games_a_step, config.evaluation_games)
+    memory.check(games * position, f"{games:,} games side by side")
+
+
 def train(
     config: LearnerConfig,
     out: str | os.PathLike,
     *,
     resume: bool = False,
+    resume_from: int | None = None,
+    make_opponent: MakeOpponent | None = None,
     watch: Callable[[dict[str, Any]], None] = lambda row: None,
     say: Callable[[str], None] = print,
 ) -> checkpoint.Run:
     """Learns until `config.iterations` points are made, or until interrupted; either way everything is saved.
 
-    Besides what `azjax.checkpoint` keeps there are agent.npz, of the session that has won most against random, and
-    best.npz, of the best point of any session.
+    Besides what `azjax.training.checkpoint` keeps there are agent.npz, of the session that has won most against random,
+    and best.npz, of the best point of any session.
 
     Args:
       config: a TDConfig or an ESConfig.
       out: the run's folder.
-      resume: continue what is there.
+      resume: continue what is there, from the newest checkpoint that is whole.
+      resume_from: continue from this checkpoint instead.
+      make_opponent: makes the agent that `config.opponent` names, such as `azjax.agents.make_agent`; None where it
+        names none.
       watch: called with the row of every point.
       say: receives lines for people.
     """
-    run = checkpoint.open_run(out, config) if resume else checkpoint.create_run(out, config)
-    sessions = make_sessions(run.config)
-    state = sessions.init(jax.random.key(run.config.seed))
-    if resume:
-        # A run killed before its first checkpoint has metrics, but begins anew.
-        state = run.restore(state) if run.iterations else state
-        run.forget_metrics_after(int(state.iteration))
-        say(f"continuing {out} after point {int(state.iteration)}")
-    started = time.perf_counter()
-    with Interruption() as interruption:
-        while int(state.iteration) < run.config.iterations and not interruption.requested:
-            before = time.perf_counter()
-            state, measured = sessions.iteration(state)
-            row = point_row(run.config, sessions.learner, int(state.iteration), jax.device_get(measured))
-            done = row["iteration"] >= run.config.iterations
-            saves = row["iteration"] % run.config.save_every == 0 or done
-            if not saves:
-                del row["example"]
-            row["seconds"] = time.perf_counter() - started
-            row["games_per_second"] = row["games_a_point"] / (time.perf_counter() - before)
-            run.append_metrics(row)
-            watch(row)
-            if saves:
-                _save(run, state)
-        if interruption.requested:
-            _save(run, state)
-            say(f"interrupted and saved; continue with --out {out} --resume")
-    return run
+    return loop.train(
+        lambda own: make_learning(own, make_opponent),
+        config,
+        out,
+        resume=resume,
+        resume_from=resume_from,
+        watch=watch,
+        say=say,
+    )
+
+
+def make_learning(config: LearnerConfig, make_opponent: MakeOpponent | None = None) -> loop.Learning:
+    """The run as the loop sees it; nothing is compiled or allocated yet. For `make_opponent` see `train`."""
+    sessions = make_sessions(config, make_opponent)
+
+    def row(state: SessionState, measured: Measured) -> dict[str, Any]:
+        row = point_row(config, sessions.learner, int(state.iteration), measured)
+        if row["iteration"] % config.save_every and row["iteration"] < config.iterations:
+            del row["example"]
+        return row
+
+    def export(run: checkpoint.Run, state: SessionState) -> None:
+        _export(run, "agent", state.previous, state.points[:, 0])
+        _export(run, "best", state.best, state.best_score)
+
+    return loop.Learning(
+        unit="point",
+        init=lambda: sessions.init(root(config.seed, "training")),
+        compile=lambda state: (sessions.iteration.lower(state).compile(), "compiled"),
+        row=row,
+        judge=lambda state, row, done: {},
+        weights=lambda state: (state.previous, state.best),
+        export=export,
+        counted="games_a_point",
+        rate="games_per_second",
+        remedy="a lower rate of learning",
+    )
 
 
 def point_row(config: LearnerConfig, learner: Learner, iteration: int, measured: Measured) -> dict[str, Any]:
@@ -199,17 +225,11 @@ def game_text(game: Any, actions: np.ndarray) -> list[str]:
     """The moves of a game from its start, as far as it went."""
     x, moves, step = game.init(jax.random.key(0)), [], jax.jit(game.step)
     for action in actions:
-        if bool(game.is_terminal(x)):
+        if bool(game.is_terminal(x)) or action == NOT_FINITE:
             break
         moves.append(game.action_to_text(int(action)))
         x = step(x, int(action))
     return moves
-
-
-def _save(run: checkpoint.Run, state: SessionState) -> None:
-    run.save(state)
-    _export(run, "agent", state.previous, state.points[:, 0])
-    _export(run, "best", state.best, state.best_score)
 
 
 def _export(run: checkpoint.Run, name: str, params: Params, scores: jax.Array) -> None:

@@ -53,7 +53,7 @@ def csa(
       sigma: the first step size.
       as_published: estimate the noise as the program of 2019 did, which lacks a bracket: (f1 - f2 / 2)^2 instead of
         ((f1 - f2) / 2)^2. It counts the mean fitness as noise, and the learning rate goes to zero whatever there is
-        to learn.
+        to learn. Nor has the publication the floor `SMALLEST_RATE`: at zero nothing changes any more.
     """
     size = population_size(dimensions) if population is None else population
 
@@ -72,7 +72,7 @@ def csa(
         mu_eff_now = 1 / jnp.sum(jnp.square(weights))
         starting = state.mu_eff == 0
         c = jnp.minimum(state.rate * 2 * (state.mu_eff + 2) / (dimensions + state.mu_eff + 5), 1)
-        damping = 2 * state.rate * c / jnp.sqrt(c * (2 - c))
+        damping = 2 * state.rate * jnp.sqrt(c / (2 - c))  # c / sqrt(c (2 - c)), also where c is 0
         mu_eff = jnp.where(starting, mu_eff_now, state.mu_eff)
         step = weights @ ((individuals - state.mean) / state.sigma)
         path = (1 - c) * state.path + jnp.sqrt(c * (2 - c) * mu_eff) * step
@@ -189,7 +189,7 @@ def _adapt_rate(state: CSAState, first: jax.Array, second: jax.Array, as_publish
     noise_variance = (1 - c) * state.noise_variance + c * noise
     # A fitness without any noise leaves nothing to divide by: learn at the full rate.
     zeta = fitness_variance / jnp.maximum(noise_variance, 1e-30) / 2 + 1 / 2
-    rate = jnp.clip((zeta - 1) / zeta, SMALLEST_RATE, 1)
+    rate = jnp.clip((zeta - 1) / zeta, 0 if as_published else SMALLEST_RATE, 1)
     return state._replace(rate=rate, fitness_variance=fitness_variance, noise_variance=noise_variance)
 
 

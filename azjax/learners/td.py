@@ -14,14 +14,15 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from azjax import targets
-from azjax.config import check
+from azjax.common.checked import Count, FromZero, Positive, Share
+from azjax.common.keys import stream
 from azjax.envs.core import Game, GameState
-from azjax.layers import Params
-from azjax.learners.core import Learner, LearnerConfig, network_of, training_opponent
+from azjax.learners.core import Learner, LearnerConfig, MakeOpponent, network_of, training_opponent
 from azjax.learners.games import View, choose_action, make_view, play, result_of
-from azjax.networks import Network
-from azjax.thesis_networks import kromann2019_value
+from azjax.nn.layers import Params
+from azjax.nn.networks import Network
+from azjax.theses import kromann2019
+from azjax.training import targets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,22 +32,15 @@ class TDConfig(LearnerConfig):
     values: Literal["state", "afterstate"] = (
         "state"  # learned of positions before the mover's move, or after it
     )
-    trace: float = 0.0  # lambda: 0 learns from the next position, 1 from the result alone
-    epsilon: float = 0.1  # how often a training move is random
-    games: int = 256  # side by side in a step; the weights change once a step
+    trace: Share = 0.0  # lambda: 0 learns from the next position, 1 from the result alone
+    epsilon: Share = 0.1  # how often a training move is random
+    games: Count = 256  # side by side in a step; the weights change once a step
     optimiser: Literal["sgd", "momentum", "adam"] = "adam"
-    learning_rate: float = 1e-3
-    evaluation_epsilon: float = 0.0
-    evaluation_temperature: float = (
+    learning_rate: Positive = 1e-3
+    evaluation_epsilon: Share = 0.0
+    evaluation_temperature: FromZero = (
         0.0  # 0 plays the best move, otherwise drawn from a softmax of the chances
     )
-
-    def __post_init__(self):
-        super().__post_init__()
-        for field in ("trace", "epsilon", "evaluation_epsilon"):
-            check(0 <= getattr(self, field) <= 1, field, "between 0 and 1", getattr(self, field))
-        check(self.games >= 1, "games", "at least 1", self.games)
-        check(self.learning_rate > 0, "learning_rate", "above 0", self.learning_rate)
 
 
 class TDState(NamedTuple):
@@ -67,11 +61,12 @@ class Games(NamedTuple):
 
 def value_network(config: TDConfig) -> Network:
     """The network of a run."""
-    return network_of(config, kromann2019_value)
+    return network_of(config, kromann2019.value_network)
 
 
-def make_td(config: TDConfig) -> Learner:
-    """One session of TD learning; see `azjax.learners.session` for the loop around it."""
+def make_td(config: TDConfig, make_opponent: MakeOpponent | None = None) -> Learner:
+    """One session of TD learning; see `azjax.learners.session` for the loop around it, `training_opponent` for whom it
+    meets."""
     game, network = config.game, value_network(config)
     view = make_view(game, config.view)
     chances_of = move_chances(game, network, view, config.values)
@@ -86,22 +81,25 @@ def make_td(config: TDConfig) -> Learner:
 
     judged = player(config.evaluation_temperature, config.evaluation_epsilon)
     explorer = player(0.0, config.epsilon)
-    opponent_of = training_opponent(config, judged)
+    opponent_of = training_opponent(config, judged, make_opponent)
 
     def init(key: jax.Array) -> TDState:
         params = network.init(key)
         return TDState(params, optimiser.init(params.weights))
 
     def step(state: TDState, previous: Params, key: jax.Array) -> tuple[TDState, dict[str, jax.Array]]:
-        opponent = None if opponent_of is None else opponent_of(previous)
+        opponent = learner = None
+        if opponent_of is not None:
+            opponent = opponent_of(previous)
+            # The learner moves first in every other game; in which of them, a coin says, for there may be but one.
+            key, coin_key = jax.random.split(key)
+            learner = (jnp.arange(config.games) + jax.random.bernoulli(coin_key)) % 2
 
         def act(key, states):
             action = explorer(state.params, key, states)
             if opponent is None:
                 return action
-            # The learner moves first in one half of the games and second in the other.
-            learner = jnp.arange(config.games) % 2
-            reply = opponent(None, jax.random.fold_in(key, 1), states)
+            reply = opponent(None, stream(key, "opponent"), states)
             return jnp.where(states.current_player == learner, action, reply)
 
         games = play_games(game, view, config.values, act, key, config.games)

@@ -3,20 +3,46 @@
     solver = make_solver(azjax.envs.Hex(size=6))
     solution = solver.solve(states)  # values and all optimal moves of positions [batch, ...]
 
-Each game has a module with `make_solver`, whose options differ, `load_solver` and `estimate`; see there. They are
-imported when they are needed.
+Each game that can be solved has a room of its own, whose module `room` answers the questions of `core.Room`; see there.
+Rooms are imported when they are needed.
 """
 
 import importlib
 import os
-import types
 
 from azjax.envs.core import Game
-from azjax.solvers.core import Solution, Solver, TooLargeError
+from azjax.solvers.core import Room, Solution, Solver, TooLargeError
 
-__all__ = ["Solution", "Solver", "TooLargeError", "estimate", "load_solver", "make_solver"]
+__all__ = [
+    "Solution",
+    "Solver",
+    "TooLargeError",
+    "estimate",
+    "has_solver",
+    "load_solver",
+    "make_solver",
+    "room_of",
+]
 
-_SOLVED = ("hex", "chinese_checkers", "dots_and_boxes")
+_ROOMS = {
+    "hex": "hex",
+    "chinese_checkers": "checkers",
+    "dots_and_boxes": "dots",
+}  # of the games that have a solver
+
+
+def has_solver(game: Game) -> bool:
+    """Whether there is a solver for this game, if perhaps not for this board."""
+    return game.name in _ROOMS
+
+
+def room_of(game: Game) -> Room:
+    """What is known about solving this game; raises ValueError if there is no solver for it."""
+    if not has_solver(game):
+        raise ValueError(
+            f"there is no exact solver for {game.name}; there are solvers for {', '.join(_ROOMS)}"
+        )
+    return importlib.import_module(f"azjax.solvers.{_ROOMS[game.name]}.room")
 
 
 def make_solver(game: Game, **options) -> Solver:
@@ -26,22 +52,14 @@ def make_solver(game: Game, **options) -> Solver:
       TooLargeError: the board does not fit; the message says what it would take.
       ValueError: there is no solver for this game.
     """
-    return _module_of(game).make_solver(game, **options)
+    return room_of(game).make_solver(game, **options)
 
 
 def load_solver(path: str | os.PathLike, game: Game, **options) -> Solver:
     """The solver that was saved to a file; raises ValueError if that is damaged or about another game."""
-    return _module_of(game).load_solver(path, game, **options)
+    return room_of(game).load_solver(path, game, **options)
 
 
 def estimate(game: Game) -> tuple[float, float]:
     """Bytes of memory and seconds that it takes to solve the whole board."""
-    return _module_of(game).estimate(game)
-
-
-def _module_of(game: Game) -> types.ModuleType:
-    if game.name not in _SOLVED:
-        raise ValueError(
-            f"there is no exact solver for {game.name}; there are solvers for {', '.join(_SOLVED)}"
-        )
-    return importlib.import_module(f"azjax.solvers.{game.name}")
+    return room_of(game).estimate(game)

@@ -2,12 +2,12 @@
 
 import json
 import os
-import pathlib
-import zipfile
-import zlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from azjax.common import atomic, files
 
 KIND = "azjax solutions"
 
@@ -16,46 +16,56 @@ Header = dict[str, Any]
 
 def write(path: str | os.PathLike, header: Header, arrays: dict[str, np.ndarray]) -> None:
     """Writes a file, whole or not at all."""
-    path = pathlib.Path(path)
-    beside = path.with_name(path.name + ".new")  # moved at the end, so that there is always a whole file
-    with open(beside, "wb") as file:
+    with atomic.writing(path, "wb") as file:
         np.savez(file, header=np.array(json.dumps({"kind": KIND} | header)), **arrays)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
 
 
-def read(path: str | os.PathLike, expected: Header) -> tuple[Header, dict[str, np.ndarray]]:
+def read(
+    path: str | os.PathLike, expected: Header, numbers: Sequence[str] = ()
+) -> tuple[Header, dict[str, np.ndarray]]:
     """Reads what `write` wrote.
 
     Args:
       path: the file.
       expected: fields that the header must have.
+      numbers: fields of the header that must be whole numbers or flags, whichever.
 
     Raises:
       ValueError: the file is damaged, of another kind, or about something else.
       OSError: there is no such file, or it cannot be read.
     """
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-            header = json.loads(str(arrays["header"]))
-            _check(path, header, {"kind": KIND} | expected)
-            return header, {name: arrays[name] for name in arrays.files if name != "header"}
-    except _DoesNotFitError:
-        raise
-    except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is damaged or no file of solutions; solve again and save anew") from error
-
-
-class _DoesNotFitError(ValueError):
-    pass
-
-
-def _check(path: str | os.PathLike, header: Header, expected: Header) -> None:
+        arrays = files.read_arrays(path, "file of solutions")
+        header = files.parse_object(str(arrays.pop("header")))
+    except (files.FileError, KeyError) as error:
+        if not os.path.exists(path):
+            raise FileNotFoundError(str(error)) from error
+        raise ValueError(
+            f"{path} is damaged or no file of solutions ({error}); solve again and save anew"
+        ) from error
     differences = [
         f"{name} is {header.get(name)!r}, not {value!r}"
-        for name, value in expected.items()
+        for name, value in ({"kind": KIND} | expected).items()
         if header.get(name) != value
     ]
     if differences:
-        raise _DoesNotFitError(f"{path} is about something else: {', '.join(differences)}; name another file")
+        raise ValueError(f"{path} is about something else: {', '.join(differences)}; name another file")
+    for name in numbers:
+        if not isinstance(header.get(name), int):
+            raise ValueError(
+                f"{path} is damaged: {name} in its header must be a number, got {header.get(name)!r}"
+            )
+    return header, arrays
+
+
+def check_arrays(
+    path: str | os.PathLike, arrays: Mapping[str, np.ndarray], expected: Mapping[str, tuple[tuple, Any]]
+) -> None:
+    """Raises ValueError unless the arrays of a file have these names, shapes and types."""
+    found = {name: (array.shape, array.dtype) for name, array in arrays.items()}
+    wanted = {name: (tuple(shape), np.dtype(dtype)) for name, (shape, dtype) in expected.items()}
+    if found != wanted:
+        names = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
+        raise ValueError(
+            f"{path} does not hold what its header describes ({', '.join(names)}); solve again and save anew"
+        )

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from azjax.agents.core import Agent
+from azjax.common.agent import Agent
 from azjax.envs import DotsAndBoxes, Game, Hex
 from azjax.envs.core import random_action
 from azjax.evaluation.arena import MatchResult, make_match

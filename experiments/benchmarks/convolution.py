@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import tyro
 
-from azjax.convolution import convolve
+from azjax.nn.convolution import convolve
 from experiments.benchmarks.timing import cpu_seconds, report
 
 LAYERS = 8

@@ -20,10 +20,11 @@ import pyspiel
 import tyro
 
 from azjax import search as searches
+from azjax.common.legality import mask_logits
 from azjax.envs import DotsAndBoxes, Game, Hex
 from azjax.envs.core import random_action
-from azjax.networks import NetworkConfig, make_evaluator, make_network
-from azjax.profiling import repeated_evaluation
+from azjax.nn import NetworkConfig, make_evaluator, make_network
+from azjax.training.profiling import repeated_evaluation
 from experiments.benchmarks.timing import compile_seconds, cpu_seconds, report, use_one_core
 
 
@@ -72,7 +73,7 @@ def mctx_search(game: Game, evaluate: Callable, policy: Callable, simulations: i
     def answers(params, key, states):
         logits, value = evaluate(params, key, states)
         legal = jax.vmap(game.legal_action_mask)(states)
-        return jnp.where(legal, logits, jnp.finfo(jnp.float32).min), value, legal
+        return mask_logits(logits, legal), value, legal
 
     def recurrent(params, key, action, states):
         after = jax.vmap(game.step)(states, action)

@@ -23,12 +23,14 @@ import mctx
 import tyro
 from pgx.experimental import auto_reset
 
-from azjax import convolution, presets, selfplay, training
-from azjax.config import TrainConfig
-from azjax.envs.core import Env
-from azjax.networks import make_network
-from azjax.openings import make_openings
-from azjax.profiling import network_calls, update_calls
+from azjax import theses, training
+from azjax.envs import Env
+from azjax.nn import convolution
+from azjax.nn.networks import make_network
+from azjax.training import selfplay
+from azjax.training.config import TrainConfig
+from azjax.training.openings import make_openings
+from azjax.training.profiling import network_calls, update_calls
 from experiments.benchmarks.convolution import xla
 from experiments.benchmarks.search import mctx_search
 from experiments.benchmarks.timing import cpu_seconds, report, use_one_core
@@ -181,7 +183,7 @@ def main(config: Config) -> None:
     use_one_core()
     rows = []
     for name in ("hex3",) if config.quick else config.presets:
-        preset = presets.preset(name)
+        preset = theses.preset(name)
         if config.quick:
             preset = dataclasses.replace(
                 preset, selfplay=dataclasses.replace(preset.selfplay, lanes=8, plies=2)

@@ -26,11 +26,15 @@ import numpy as np
 import tyro
 from rich.console import Console
 
+from azjax.common import atomic
 from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex
 from azjax.evaluation.suites import ready_suites
-from azjax.positions import Position, read_positions, stack
-from azjax.solvers import chinese_checkers, dots_and_boxes, dots_search, hex_search
-from azjax.solvers import hex as hex_solver
+from azjax.positions import PositionLine, read_positions, stack
+from azjax.solvers.checkers import solver as chinese_checkers
+from azjax.solvers.dots import search as dots_search
+from azjax.solvers.dots import solver as dots_and_boxes
+from azjax.solvers.hex import search as hex_search
+from azjax.solvers.hex import solver as hex_solver
 from experiments.benchmarks.timing import RESULTS, report
 
 NAME = "solvers"
@@ -167,11 +171,11 @@ def hex_random(size: int, stones: int, count: int) -> Measured:
         for cell in rng.permutation(size**2)[: rng.integers(stones, size**2 // 2)]:
             x = step(x, cell)
         if not x.over:
-            positions.append(Position(game, x, {}))
+            positions.append(PositionLine(game, x, {}))
     return _hex_positions(size, positions, "random positions")
 
 
-def _hex_positions(size: int, positions: list[Position], source: str) -> Measured:
+def _hex_positions(size: int, positions: list[PositionLine], source: str) -> Measured:
     seconds, nodes = [], 0
     for position in positions:
         with hex_solver.make_solver(Hex(size)) as solver:
@@ -253,7 +257,7 @@ def main(config: Config) -> None:
             rows = [kept[case.name] for case in cases if case.name in kept]
             report(NAME, "Exact solvers", rows, keep=not config.quick)
             if not config.quick:
-                (RESULTS / f"{NAME}.md").write_text(_as_markdown(rows))
+                atomic.write_text(RESULTS / f"{NAME}.md", _as_markdown(rows))
 
 
 def _kept_rows() -> dict[str, dict]:
@@ -282,7 +286,7 @@ def _cpu_seconds() -> float:
     return sum(u.ru_utime + u.ru_stime for u in usage)
 
 
-def _stones(position: Position) -> int:
+def _stones(position: PositionLine) -> int:
     return int(np.count_nonzero(position.state.board))
 
 

@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from azjax.common import atomic
+
 RESULTS = pathlib.Path(__file__).parent.parent / "results" / "benchmarks"
 
 
@@ -82,7 +84,9 @@ def report(name: str, title: str, rows: Sequence[Mapping[str, object]], keep: bo
             "jax": jax.__version__,
             "backend": jax.default_backend(),
         }
-        (RESULTS / f"{name}.json").write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+        atomic.write_text(
+            RESULTS / f"{name}.json", json.dumps({"about": about, "rows": rows}, indent=1) + "\n"
+        )
 
 
 def _readable(value: object) -> str:

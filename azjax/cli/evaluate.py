@@ -1,0 +1,73 @@
+"""`azjax evaluate RUN --judge ...`: measure every checkpoint of a run, and draw the curves."""
+
+import dataclasses
+import functools
+import json
+import pathlib
+from typing import Annotated, ClassVar
+
+import tyro
+from rich.table import Table
+
+from azjax.cli import parsing, progress, screen
+from azjax.evaluation import curve, judges
+from azjax.evaluation.arena import SCALE
+from azjax.evaluation.evaluate import Evaluation, evaluate
+from azjax.plots import curves, report
+from azjax.training import checkpoint
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateCommand:
+    """Measure every checkpoint of a run. What has been measured is not measured again."""
+
+    EXAMPLES: ClassVar = (
+        "azjax evaluate runs/hex5 --judge match:uct:200",
+        "azjax evaluate runs/hex5 --judge suite:hex5 truth --json",
+    )
+
+    run: Annotated[pathlib.Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # the run's folder
+    judge: tuple[str, ...]  # one or several; see above
+    options: Annotated[judges.JudgeOptions, tyro.conf.arg(name="")] = dataclasses.field(
+        default_factory=judges.JudgeOptions
+    )
+    plot: bool = True  # draw the curves (needs matplotlib)
+    json: bool = False  # print all rows as one JSON object
+
+
+def run(arguments: list[str]) -> None:
+    """Judges a run's checkpoints; results and pictures go to its folder `judges`."""
+    command = parsing.parse(
+        EvaluateCommand,
+        arguments,
+        "azjax evaluate",
+        about=parsing.explained(EvaluateCommand, f"Judges:\n{judges.describe()}"),
+    )
+    if command.plot:
+        curves.require_matplotlib()  # better to say it before the work than after
+    run_folder = checkpoint.open_run(command.run)
+    with progress.bar() as bar:
+        results = evaluate(run_folder, *command.judge, options=command.options, progress=bar)
+    if command.plot:
+        for text, found in results.items():
+            names = [name for name in found.numbers() if not name.endswith("left_out")]  # the same all along
+            lines = {name: curve.series(found.rows, name) for name in names}
+            curves.plot(found.path.with_suffix(".png"), lines, title=text)
+    if command.json:
+        print(json.dumps({text: found.rows for text, found in results.items()}))
+        return
+    console = screen.console()
+    for found in results.values():
+        console.print(report.fitting(console, functools.partial(to_table, found), 6))
+        if any("score" in name for name in found.numbers()):
+            console.print(SCALE)
+        for note in found.grid().notes:
+            console.print(note)
+
+
+def to_table(found: Evaluation, most: int = 6) -> Table:
+    """What a judge found: a row a number, a column an iteration."""
+    table = screen.of_grid(found.grid(most))
+    for column in table.columns[1:]:
+        column.no_wrap = True
+    return table

@@ -1,0 +1,42 @@
+"""`azjax profile PRESET`: where an iteration's time goes."""
+
+import dataclasses
+import json
+from typing import Annotated, ClassVar
+
+import tyro
+
+from azjax.cli import options, screen
+from azjax.training import profiling
+from azjax.training.config import TrainConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class ProfileCommand:
+    """Measure where an iteration's time goes."""
+
+    EXAMPLES: ClassVar = (
+        "azjax profile hex5",
+        "azjax profile hex5 --search.simulations 64 --json",
+    )
+
+    config: Annotated[TrainConfig, tyro.conf.arg(name="")]
+    json: bool = False  # print JSON instead of a table
+
+
+def run(arguments: list[str]) -> None:
+    """Prints the parts of an iteration, as a table or with --json."""
+    name, command = options.of_preset(ProfileCommand, arguments, "azjax profile")
+    rows = profiling.profile(command.config)
+    if command.json:
+        print(json.dumps(rows))
+        return
+    table = screen.table("part", "seconds", "share", title=f"{name}: one iteration", numbers=2)
+    for row in rows["parts"]:
+        table.add_row(row["part"], f"{row['seconds']:.3f}", f"{100 * row['share']:.0f} %")
+    console = screen.console()
+    console.print(table)
+    console.print(
+        f"compile {rows['compile_seconds']:.0f} s; memory {rows['megabytes']:.0f} MiB a device;"
+        f" {rows['positions_per_second']:,.0f} positions/s"
+    )

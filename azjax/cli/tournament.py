@@ -1,0 +1,175 @@
+"""`azjax tournament GAME A B C ...`: everybody against everybody, or a ladder, and ratings."""
+
+import dataclasses
+import functools
+import json
+import pathlib
+from collections.abc import Callable
+from typing import Annotated, ClassVar, Generic, Literal, TypeVar
+
+import jax
+import tyro
+from rich.table import Table
+
+from azjax.cli import options, players, screen
+from azjax.common import atomic, files, keys
+from azjax.common.checked import Count, FromZero, Number, Seed
+from azjax.evaluation import records, tournament
+from azjax.evaluation.arena import SCALE, check_table, make_match
+from azjax.evaluation.ratings import Ratings, bayesian_elo, maximum_likelihood
+from azjax.positions import read_positions
+
+G = TypeVar("G")
+
+
+@dataclasses.dataclass(frozen=True)
+class TournamentCommand(Generic[G]):
+    """Play a tournament; a results file that is there already is continued, with newcomers if there are any."""
+
+    EXAMPLES: ClassVar = (
+        "azjax tournament hex random uct:100 uct:400 --size 5",
+        "azjax tournament runs/hex5 uct:200 perfect --out hex5.jsonl",
+    )
+
+    game: Annotated[G, tyro.conf.arg(name="")]
+    players: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="A B ...")] = tyro.MISSING
+    """Agents, such as random, uct:200 or az:runs/hex5?sims=64."""
+    out: pathlib.Path = pathlib.Path("tournament.jsonl")  # the results; pictures and tables go beside it
+    kind: Literal["round-robin", "ladder"] = "round-robin"
+    pairs: Count = 20  # openings of a match, each played with both colours
+    random_plies: Number = 2  # moves of an opening that are drawn at random
+    openings: pathlib.Path | None = None  # a position file; its positions are used in turn
+    rating: Literal["likelihood", "bayesian"] = "likelihood"
+    prior: FromZero = 1.0  # likelihood: virtual games a player, half won; 0 for none
+    anchor: str | None = None  # likelihood: the player whose rating is known; default the mean is 0
+    anchor_elo: float = 0.0
+    records: pathlib.Path | None = None  # add the games to this file: .sgf for Hex, else the plain notation
+    seed: Seed = 0
+    json: bool = False  # print JSON instead of tables
+
+
+def run(arguments: list[str]) -> None:
+    """Plays what is missing, and prints cross table and ratings."""
+    command = options.of_game(TournamentCommand, arguments, "azjax tournament", plays=True)
+    if len(set(command.players)) < max(2, len(command.players)):
+        raise ValueError(f"a tournament needs two or more different players, got {' '.join(command.players)}")
+    _check_paths(command)
+    settings = {
+        "pairs": command.pairs,
+        "random_plies": command.random_plies,
+        "openings": None if command.openings is None else str(command.openings),
+        "seed": command.seed,
+    }
+    opened = functools.partial(tournament.Results, command.out, command.game, settings)
+    known = set(command.players)
+    if command.out.exists():
+        known |= {name for match in opened().matches for name in match[:2]}
+    if command.anchor is not None and command.anchor not in known:
+        raise ValueError(
+            f"--anchor must be one of the players, {', '.join(sorted(known))}, got {command.anchor}"
+        )
+    results = play(command, opened)
+    ratings = rate(command, results)
+    order = [rating.name for rating in ratings]
+    table = tournament.cross_table(results, order)
+    atomic.write_text(command.out.with_suffix(".csv"), tournament.cross_csv(table, ratings))
+    with atomic.replacing(command.out.with_suffix(".svg")) as partial:
+        tournament.cross_svg(table).save(partial)
+    if command.json:
+        print(json.dumps(_as_json(command, results, ratings)))
+        return
+    console = screen.console()
+    cross = tournament.cross_text(table)
+    if max(map(len, cross.splitlines())) <= console.width:  # a wider one is in the files
+        console.print(cross + "\n")
+    console.print(_match_table(results))
+    console.print(SCALE)
+    console.print(screen.of_grid(ratings.grid()))
+    if command.kind == "ladder":
+        standing = tournament.ladder_standing(command.players, results.played)
+        console.print("Ladder from the top: " + ", ".join(standing))
+    console.print(f"Results in {command.out}; cross table beside it as .csv and .svg.")
+
+
+def _check_paths(command: TournamentCommand) -> None:
+    """Raises unless all that the command writes can be written, each to a file of its own."""
+    written = [files.writable_path(command.out, command.openings)]
+    for suffix in (".csv", ".svg"):
+        written.append(files.writable_path(command.out.with_suffix(suffix), *written, command.openings))
+    if command.records is not None:
+        records.check_path(command.records, command.game, *written, command.openings)
+
+
+def play(command: TournamentCommand, opened: Callable[[], tournament.Results]) -> tournament.Results:
+    """Plays all matches that the results do not have; `opened` opens or begins them when everybody is there."""
+    openings = read_positions(command.openings, command.game) if command.openings else ()
+    check_table(command.game, command.pairs, command.random_plies, openings)
+    schedule = tournament.SCHEDULES[command.kind]
+    # Everybody is made first: a name that means nothing should not be found out after an hour.
+    with players.seated(command.game, command.players) as (agents, show):
+        made = dict(zip(command.players, agents))
+        results = opened()
+        while (pairing := schedule(command.players, results.played)) is not None:
+            player, opponent = pairing
+            match = make_match(
+                command.game,
+                made[player],
+                made[opponent],
+                pairs=command.pairs,
+                random_plies=command.random_plies,
+                openings=openings,
+            )
+            what = f"match {len(results.matches) + 1}: {player} against {opponent}"
+            result = match(
+                None,
+                None,
+                _match_key(command.seed, player, opponent),
+                progress=lambda done, games, what=what: show(what, done, games),
+            )
+            if command.records is not None:
+                games = records.of_match(command.game, player, opponent, result)
+                records.write_records(command.records, games, append=True)
+            results.add(tournament.of_result(player, opponent, result))
+    return results
+
+
+def rate(command: TournamentCommand, results: tournament.Results) -> Ratings:
+    """The players' ratings, the best first."""
+    if command.rating == "bayesian":
+        return bayesian_elo(results.scores())
+    return maximum_likelihood(
+        results.scores(), anchor=command.anchor, anchor_elo=command.anchor_elo, prior=command.prior
+    )
+
+
+def _match_key(seed: int, player: str, opponent: str) -> jax.Array:
+    """The same for a match whenever it is played, so that a tournament that was stopped ends as it would have."""
+    return keys.stream(jax.random.key(seed), f"{player}\n{opponent}")
+
+
+def _match_table(results: tournament.Results) -> Table:
+    table = screen.table("player", "opponent", "games", "different", "score", title="Matches", numbers=3)
+    for match in results.matches:
+        games = match.first.games + match.second.games
+        counts = f"{games:,}", f"{match.distinct_games:,}"
+        table.add_row(match.player, match.opponent, *counts, f"{100 * match.score:.1f} %")
+    return table
+
+
+def _as_json(command: TournamentCommand, results: tournament.Results, ratings: Ratings) -> dict:
+    matches = [
+        {
+            "player": match.player,
+            "opponent": match.opponent,
+            "score": match.score,
+            "first": match.first._asdict(),
+            "second": match.second._asdict(),
+            "distinct_games": match.distinct_games,
+            "forfeits": match.forfeits,
+        }
+        for match in results.matches
+    ]
+    standing = {}
+    if command.kind == "ladder":
+        standing["ladder"] = tournament.ladder_standing(command.players, results.played)
+    return {"matches": matches, "ratings": [rating._asdict() for rating in ratings]} | standing

@@ -1,1 +1,0 @@
-"""One module a command of `azjax`, each with `run(arguments)`; `azjax.cli` finds them by name."""

@@ -1,0 +1,171 @@
+"""Files that people hand in, read with care, and files to be written, checked before the work.
+
+Whatever stands in a file, reading it ends with data or with a `FileError`: one sentence that names the file, and the
+line where there are lines. Nothing that a file says is executed, and no room is made for more than the file holds.
+"""
+
+import contextlib
+import json
+import math
+import os
+import pathlib
+import stat
+import zipfile
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+
+LONGEST_TEXT = 2**30  # bytes; beyond that a text file was not meant
+
+
+class FileError(ValueError):
+    """A file that cannot be read or written; the message names it and says why."""
+
+
+def read_text(path: str | os.PathLike, what: str = "file") -> str:
+    """The text of a file in UTF-8.
+
+    Args:
+      path: the file.
+      what: names what was expected there, in messages.
+    """
+    with _opened(path, what) as file:
+        content = file.read(LONGEST_TEXT + 1)
+    if len(content) > LONGEST_TEXT:
+        raise FileError(f"{os.fspath(path)} has more than {LONGEST_TEXT:,} bytes, too many for a {what}")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise FileError(f"{os.fspath(path)}, line {line}: expected text in UTF-8, for a {what}") from error
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """The JSON object that a text is; raises FileError, whose message says what is wrong, without a file's name."""
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise FileError("not a JSON object: it is nested too deeply") from None
+    except ValueError as error:  # also of numbers with too many digits
+        raise FileError(f"not a JSON object: {error}") from error
+    if not isinstance(found, dict):
+        raise FileError(f"expected a JSON object, {{...}}, got {_cut(text.strip())}")
+    return found
+
+
+def read_object(path: str | os.PathLike, what: str = "JSON file") -> dict[str, Any]:
+    """The JSON object that a file holds."""
+    text = read_text(path, what)
+    try:
+        return parse_object(text)
+    except FileError as error:
+        raise FileError(f"{os.fspath(path)} is no {what}: {error}") from error
+
+
+def read_objects(
+    path: str | os.PathLike, what: str = "file of JSON lines", *, may_be_cut: bool = False
+) -> list[tuple[int, dict[str, Any]]]:
+    """The JSON objects of a file, one a line, with the numbers of their lines; empty lines are skipped.
+
+    Args:
+      path: the file.
+      what: names what was expected there, in messages.
+      may_be_cut: leave out a last line without a line break that is no JSON, as a crash while writing leaves it.
+    """
+    lines = read_text(path, what).split("\n")  # not splitlines, which breaks texts at other signs too
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            rows.append((number, parse_object(line)))
+        except FileError as error:
+            if may_be_cut and number == len(lines):
+                break
+            raise FileError(f"{os.fspath(path)}, line {number}: {error}") from error
+    return rows
+
+
+def read_arrays(path: str | os.PathLike, what: str = "npz file") -> dict[str, np.ndarray]:
+    """The arrays of an npz file, by name; never of Python objects, and never larger than the file says it is."""
+    try:
+        with _opened(path, what) as file, zipfile.ZipFile(file) as archive:
+            size = os.fstat(file.fileno()).st_size
+            return {
+                member.filename.removesuffix(".npy"): _array(archive, member, size)
+                for member in archive.infolist()
+            }
+    except FileError:
+        raise
+    except Exception as error:  # zipfile, zlib and numpy raise many kinds for damaged files
+        reason = f" ({error})" if str(error) else ""
+        raise FileError(f"{os.fspath(path)} is no {what}, or damaged{reason}") from error
+
+
+def writable_path(path: str | os.PathLike, *others: str | os.PathLike | None) -> pathlib.Path:
+    """The path, if a file can be written there; to be asked before the work whose results go there.
+
+    Args:
+      path: the file, which need not exist.
+      others: files that must not be overwritten by it, such as what is read; None are skipped.
+
+    Raises:
+      FileError: says why not.
+    """
+    path = pathlib.Path(path)
+    folder = path.parent
+    if path.is_dir():
+        raise FileError(f"{path} is a folder; name a file to write")
+    if not folder.exists():
+        raise FileError(f"there is no folder {folder} to write {path.name} to; make it first")
+    if not folder.is_dir():
+        raise FileError(f"{folder} is no folder, so that {path.name} cannot be written to it")
+    if not os.access(folder, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise FileError(f"{path} cannot be written: permission denied")
+    for other in others:
+        if other is not None and path.resolve() == pathlib.Path(other).resolve():
+            raise FileError(f"{path} would be overwritten by what is written beside it; name another file")
+    return path
+
+
+@contextlib.contextmanager
+def _opened(path: str | os.PathLike, what: str) -> Iterator[BinaryIO]:
+    name = os.fspath(path)
+    try:
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise FileError(f"{name} is a folder, expected a {what}")
+        if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):  # others, such as /dev/zero, may never end
+            raise FileError(f"{name} is a device, expected a {what}")
+        with open(path, "rb") as file:
+            yield file
+    except FileNotFoundError as error:
+        raise FileError(f"there is no {what} {name}") from error
+    except OSError as error:
+        raise FileError(f"{name} cannot be read: {error.strerror or error}") from error
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, size: int) -> np.ndarray:
+    """One array of an npz file of `size` bytes: what its header claims must be there before room is made for it."""
+    if member.compress_type != zipfile.ZIP_STORED:
+        raise ValueError(f"{member.filename} is compressed, which azjax never does")
+    if member.file_size > size:
+        raise ValueError(f"{member.filename} claims {member.file_size:,} bytes in a file of {size:,}")
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        if version == (1, 0):
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        else:
+            shape, _, dtype = np.lib.format.read_array_header_2_0(file)
+        claimed = math.prod(shape) * dtype.itemsize
+        if dtype.hasobject or min(shape, default=0) < 0 or claimed + file.tell() != member.file_size:
+            raise ValueError(
+                f"{member.filename} claims an array {list(shape)} of {dtype}, {claimed:,} bytes, which it does not hold"
+            )
+    with archive.open(member) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _cut(text: str) -> str:
+    return repr(text) if len(text) <= 60 else f"{text[:60]!r}..."

@@ -1,0 +1,52 @@
+"""Where a network meets a game: positions in, logits of legal moves in the board's frame and values out."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from azjax.common.legality import mask_logits
+from azjax.envs.core import Game
+from azjax.nn.networks import Network
+from azjax.search.tree import Evaluator
+
+
+def make_evaluator(game: Game, network: Network, *, symmetry_averaged: bool = False) -> Evaluator:
+    """The one place where a network meets a game.
+
+    Logits come back in the board's frame masked by `mask_logits`, values seen by the player
+    to move; both are the network's opinion in terminal positions too, where every action is illegal.
+
+    Args:
+      symmetry_averaged: ask for every symmetric view of a position and average the values and the logits.
+        The mean of logits is, normalised, the geometric mean of the policies: a move that one view rules out
+        stays ruled out, and illegal actions have no say.
+    """
+    observation_tables, action_tables = game.symmetries
+    back_tables = np.argsort(action_tables, axis=1)
+
+    def averaged(params, observation):
+        batch, views = len(observation), len(observation_tables)
+        flat = observation.reshape(batch, -1)[:, observation_tables]  # [batch, views, observation_size]
+        logits, value = network.apply(params, flat.reshape(batch * views, *observation.shape[1:]))
+        logits = jnp.take_along_axis(logits.reshape(batch, views, -1), back_tables[None], axis=-1)
+        return jnp.mean(logits, 1), jnp.mean(value.reshape(batch, views), 1)
+
+    def evaluate(params, key, x):
+        del key  # for evaluators that draw; a network always says the same
+        # Else XLA:CPU computes the observation anew for each tap of the first convolution.
+        observation = jax.lax.optimization_barrier(jax.vmap(game.observe)(x))
+        logits, value = (averaged if symmetry_averaged else network.apply)(params, observation)
+        legal = jax.vmap(game.legal_action_mask)(x)
+        chex.assert_shape(
+            logits,
+            legal.shape,
+            custom_message="the network must return logits [batch, actions]; is it this game's?",
+        )
+        chex.assert_shape(
+            value, legal.shape[:1], custom_message="the network must return one value per position"
+        )
+        logits = jnp.take_along_axis(logits, jnp.asarray(game.action_frames)[x.current_player], axis=-1)
+        return mask_logits(logits, legal), value
+
+    return evaluate

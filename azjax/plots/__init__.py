@@ -1,0 +1,1 @@
+"""Every figure: curves, tables of a run, and its report."""

@@ -1,0 +1,113 @@
+"""A search as a configuration names it: for self-play, with its exploration, and for play, without."""
+
+import dataclasses
+from typing import Annotated, Literal
+
+from azjax.common.checked import (
+    Checked,
+    ConfigError,
+    Count,
+    FromZero,
+    Number,
+    Positive,
+    Share,
+    at_least,
+    at_most,
+    check,
+)
+from azjax.envs.core import Game
+from azjax.search.core import Search, playout_cap
+from azjax.search.gumbel_search import gumbel
+from azjax.search.puct_search import puct
+from azjax.search.tree import Evaluator
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchConfig(Checked, part="search"):
+    """How self-play looks ahead; see `search_from_config`."""
+
+    kind: Literal["gumbel", "puct"] = "gumbel"
+    simulations: Count = 16
+    quick_simulations: Number = 0  # playout cap: the simulations of most moves; 0 searches all moves in full
+    full_share: Share = 1.0  # playout cap: how often a full search is made
+    # gumbel: root actions that enter the sequential halving
+    considered_actions: Annotated[int, at_least(1), at_most(10_000)] = 16
+    c: FromZero = 1.25  # puct: the exploration constant
+    c_base: Positive | None = None  # puct: the scale on which c grows; None keeps it constant
+    formula: Literal["alphazero", "sqrt_ratio"] = "alphazero"  # puct: see `azjax.search.reusing_puct`
+    dirichlet_alpha: Positive | None = None  # puct: root noise; None for 1 / number of legal moves
+    dirichlet_fraction: Share = 0.25  # puct: its share of the prior
+    evaluate_terminals_with_network: bool = False  # puct: category A of Jacobsen 2019
+
+    def __post_init__(self):
+        super().__post_init__()
+        check(
+            self.full_share == 1 or self.quick_simulations > 0,
+            "search.quick_simulations",
+            "above 0 where full_share is below 1",
+            self.quick_simulations,
+        )
+        check(
+            self.kind == "puct" or not self.evaluate_terminals_with_network,
+            "search.evaluate_terminals_with_network",
+            "False unless kind is 'puct'",
+            self.evaluate_terminals_with_network,
+        )
+
+
+def search_from_config(
+    config: SearchConfig,
+    game: Game,
+    evaluate: Evaluator,
+    *,
+    explore: bool,
+    simulations: int | None = None,
+    kind: str | None = None,
+    c: float | None = None,
+    solve: bool = False,
+) -> Search:
+    """The search that a configuration describes.
+
+    Args:
+      config: what it is like.
+      game: the rules.
+      evaluate: returns the prior logits and the value of positions.
+      explore: for self-play: with noise at the root, and with quick searches (without noise) between the full ones if
+        the configuration asks for them. Without it every search is a full one, and nothing is drawn but ties.
+      simulations: instead of the configuration's.
+      kind: "gumbel" or "puct", instead of the configuration's.
+      c: PUCT's exploration constant, instead of the configuration's; makes the search PUCT unless `kind` is given.
+      solve: back up proven results (PUCT); makes the search PUCT unless `kind` is given.
+    """
+    kind = kind or ("puct" if solve or c is not None else config.kind)
+    if kind not in ("gumbel", "puct"):
+        raise ConfigError(f"kind must be 'gumbel' or 'puct', got {kind!r}")
+    if kind == "gumbel" and (solve or c is not None):
+        raise ConfigError("solve and c belong to search=puct: Gumbel search knows neither")
+
+    def of(simulations: int, explore: bool) -> Search:
+        if kind == "gumbel":
+            return gumbel(
+                game,
+                evaluate,
+                simulations=simulations,
+                max_considered_actions=config.considered_actions,
+                gumbel_scale=1.0 if explore else 0.0,
+            )
+        return puct(
+            game,
+            evaluate,
+            simulations=simulations,
+            c=config.c if c is None else c,
+            c_base=config.c_base,
+            formula=config.formula,
+            dirichlet_alpha=config.dirichlet_alpha,
+            dirichlet_fraction=config.dirichlet_fraction if explore else 0.0,
+            solve=solve,
+            evaluate_terminals_with_network=config.evaluate_terminals_with_network and not solve,
+        )
+
+    full = of(config.simulations if simulations is None else simulations, explore)
+    if not explore or config.full_share == 1:
+        return full
+    return playout_cap(full, of(config.quick_simulations, explore=False), config.full_share)

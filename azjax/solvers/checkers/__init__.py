@@ -1,0 +1,1 @@
+"""Chinese Checkers: retrograde analysis on bitboards."""

@@ -1,0 +1,156 @@
+"""AlphaZero's training: the compiled iteration in the loop that all learners share."""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+
+from azjax import training
+from azjax.common import keys
+from azjax.nn import Params
+from azjax.training import Metrics, TrainState, checkpoint, loop
+from azjax.training import loss as learner
+from azjax.training.config import TrainConfig
+
+Judge = Callable[[Params, int], dict[str, Any]]
+"""(the averaged weights, iteration) -> what is added to the iteration's line of metrics.jsonl."""
+
+
+class IterationReport(NamedTuple):
+    """What the loop tells whoever watches it, once an iteration."""
+
+    row: dict[str, Any]  # what goes to metrics.jsonl
+    iterations: int  # how many there will be
+
+
+def train(
+    config: TrainConfig,
+    out: str | os.PathLike,
+    *,
+    resume: bool = False,
+    resume_from: int | None = None,
+    devices: int | None = None,
+    judge: Callable[[TrainConfig], Judge] | None = None,
+    watch: Callable[[IterationReport], None] = lambda report: None,
+    say: Callable[[str], None] = print,
+    stage: Callable[[str], None] = lambda what: None,
+) -> checkpoint.Run:
+    """Trains until `config.iterations` are done, or until interrupted; either way everything is saved.
+
+    Args:
+      config: the run.
+      out: its folder; see `azjax.training.checkpoint`.
+      resume: continue what is there.
+      resume_from: continue from this checkpoint rather than the newest.
+      devices: how many to use; None for all.
+      judge: makes what judges the run every `config.evaluation.every` iterations, such as
+        `azjax.evaluation.live.make_judge`; None for no judging.
+      watch: called once an iteration.
+      say: receives lines for people.
+      stage: told what is about to be done if that takes a while.
+    """
+    return loop.train(
+        lambda own: make_learning(own, devices, stage, judge),
+        config,
+        out,
+        resume=resume,
+        resume_from=resume_from,
+        watch=lambda row: watch(IterationReport(row, config.iterations)),
+        say=say,
+    )
+
+
+def make_learning(
+    config: TrainConfig,
+    devices: int | None = None,
+    stage: Callable[[str], None] = lambda what: None,
+    judge: Callable[[TrainConfig], Judge] | None = None,
+) -> loop.Learning:
+    """The run as the loop sees it; nothing is compiled or allocated yet. For the arguments see `train`."""
+    mesh = training.make_mesh(devices, config.replay.groups)
+    trainer = training.make_trainer(config, mesh)
+    judged = None if judge is None else judge(config)
+
+    def compile_on_mesh(state: TrainState) -> tuple[Callable, str]:
+        stage("compiling (about half a minute the first time)")
+        compiled, about = compile_iteration(trainer, state)
+        groups, there_are = config.replay.groups, jax.device_count()
+        if devices is None and mesh.size < there_are:
+            about += f"; it uses {mesh.size} of {there_are} devices, because replay.groups is {groups}"
+        return compiled, about
+
+    def judgement(state: TrainState, row: dict[str, Any], done: bool) -> dict[str, Any]:
+        if judged is None or (row["iteration"] % config.evaluation.every and not done):
+            return {}
+        stage("judging (what that needs is compiled the first time)")
+        return judged(state.average, row["iteration"])
+
+    return loop.Learning(
+        unit="iteration",
+        init=lambda: trainer.init(keys.root(config.seed, "training")),
+        compile=compile_on_mesh,
+        row=metrics_row,
+        judge=judgement,
+        weights=lambda state: (state.params, state.average),
+        export=lambda run, state: run.save_agent(int(state.iteration), jax.device_get(state.average)),
+        counted="positions_played",
+        rate="positions_per_second",
+        remedy="a lower --optimiser.learning-rate, or a lower --optimiser.clip-norm,",
+    )
+
+
+def compile_iteration(trainer: training.Trainer, state: TrainState) -> tuple[Callable, str]:
+    """Compiles the iteration and checks that it can follow itself.
+
+    Returns:
+      The compiled iteration, and a line about its memory and how long compiling took.
+    """
+    start = time.perf_counter()
+    compiled = trainer.iteration.lower(state).compile()
+    seconds = time.perf_counter() - start
+    check_carried(state, compiled)
+    memory = compiled.memory_analysis()
+    megabytes = (memory.argument_size_in_bytes + memory.temp_size_in_bytes) / 2**20
+    return compiled, f"compiled in {seconds:.0f} s; an iteration needs {megabytes:.0f} MiB on each device"
+
+
+def check_carried(state: TrainState, compiled: Any) -> None:
+    """Raises unless an iteration gives back what it took: shapes, types and places."""
+    given, _ = compiled.output_shardings
+    taken = jax.tree.map(lambda leaf: leaf.sharding, state)
+    shapes, _ = compiled.out_info
+    for (path, old), new in zip(jax.tree_util.tree_leaves_with_path(state), jax.tree.leaves(shapes)):
+        if (old.shape, old.dtype) != (new.shape, new.dtype):
+            name = jax.tree_util.keystr(path)
+            raise TypeError(
+                f"an iteration turns {name} from {old.shape} {old.dtype} into {new.shape} {new.dtype}"
+            )
+    for (path, old), new, leaf in zip(
+        jax.tree_util.tree_leaves_with_path(taken), jax.tree.leaves(given), jax.tree.leaves(state)
+    ):
+        if not old.is_equivalent_to(new, leaf.ndim):
+            raise TypeError(f"an iteration moves {jax.tree_util.keystr(path)} from {old} to {new}")
+
+
+def metrics_row(state: TrainState, metrics: Metrics) -> dict[str, Any]:
+    """One line of metrics.jsonl; the same for the same state, whenever it is made."""
+    counts, losses = metrics.counts, metrics.losses
+    games = max(1, int(counts.games))
+    return {
+        "iteration": int(state.iteration),
+        "positions": int(state.positions),
+        "games": int(state.games),
+        "updates": int(state.updates),
+        "positions_played": int(counts.positions),
+        "games_finished": int(counts.games),
+        "mean_plies": float(counts.game_plies) / games,
+        "first_player_score": float(counts.first_player_score) / games,
+        "draws": int(counts.draws),
+        "loss": {name: float(value) for name, value in losses._asdict().items()},
+        "stored": int(metrics.stored),
+        "skipped_updates": int(metrics.skipped_updates),
+        "skipped_in_a_row": int(learner.skipped_in_a_row(state.opt_state)),
+        "learning_rate": float(metrics.learning_rate),
+    }

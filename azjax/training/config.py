@@ -1,0 +1,255 @@
+"""A run's configuration: frozen dataclasses that check themselves when built."""
+
+import dataclasses
+from typing import Annotated, Any, Literal
+
+import optax
+
+from azjax.common import checked
+from azjax.common.checked import (
+    Checked,
+    ConfigError,
+    Count,
+    Decay,
+    FromZero,
+    Number,
+    Positive,
+    Rule,
+    Seed,
+    Share,
+    SomeShare,
+    above,
+    at_least,
+    at_most,
+    check,
+)
+from azjax.envs import GameError, make_game
+from azjax.envs.core import Game, is_game
+from azjax.nn.networks import NetworkConfig
+from azjax.search.config import SearchConfig
+from azjax.training import openings
+
+__all__ = [
+    "AnyGame",
+    "ConfigError",
+    "EvaluationConfig",
+    "NetworkConfig",
+    "OptimiserConfig",
+    "ReplayConfig",
+    "SearchConfig",
+    "SelfplayConfig",
+    "TrainConfig",
+    "config_from_dict",
+    "config_to_dict",
+]
+
+# Of any class, own ones included; on the command line its options are those of the default's class.
+AnyGame = Annotated[Any, Rule("a game, such as azjax.make_game('hex', size=5)", is_game)]
+
+
+@dataclasses.dataclass(frozen=True)
+class SelfplayConfig(Checked, part="selfplay"):
+    """How games are played and what is learned from them."""
+
+    lanes: Count = 128  # games side by side
+    plies: Annotated[int, at_least(1), at_most(1_000_000)] = 16  # moves in each lane an iteration
+    temperature: FromZero = (
+        1.0  # of the visits, in the first moves of a game (puct; gumbel explores by itself)
+    )
+    temperature_drop: Number = 8  # how many moves those are; then the best move is played
+    flattened_opening: bool = False  # sample the first moves from softmax(1.5 * visits) as Jacobsen 2019
+    # Forced: A1, A2, A3 or A123 (all legal 1 to 3 moves, Daliri 2022), R8 (up to 8 random moves), U (any position there
+    # is), or a position file, NAME.jsonl, such as the winning openings of `azjax openings`.
+    openings: str = "none"
+    opening_share: SomeShare = 1.0  # of games that begin so; the others begin as usual
+    value_target: Literal["outcome", "root", "mixture", "td_lambda"] = "outcome"  # what a value learns
+    value_share: Share = 0.5  # mixture: of the search's value; td_lambda: lambda
+
+    def __post_init__(self):
+        super().__post_init__()
+        check(openings.is_kind(self.openings), "selfplay.openings", openings.KINDS, self.openings)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplayConfig(Checked, part="replay"):
+    """What the learner draws from."""
+
+    capacity: Count = 65536  # positions
+    window_games: Count | None = None  # draw from so many of the newest games; None: from all positions
+    by_game: bool = False  # draw a game first, then a position in it
+    overwrite: SomeShare = 1.0  # the chance that a position replaces an old one in a full ring (Karki 2024)
+    batch_size: Count = 256
+    reuse: Annotated[float, above(0), at_most(1000)] = 4.0  # how often a position is learned from, on average
+    warm_up: Count = 2048  # positions stored before learning starts
+    groups: Count = 8  # independent parts of games and replay; a device works on one or several
+
+    def __post_init__(self):
+        super().__post_init__()
+        check(
+            self.warm_up <= self.capacity,
+            "replay.warm_up",
+            f"at most replay.capacity ({self.capacity:,}), or learning would never start",
+            self.warm_up,
+        )
+        check(
+            self.overwrite == 1 or self.window_games is None,
+            "replay.overwrite",
+            "1 with window_games: what stays would be counted as new",
+            self.overwrite,
+        )
+        for field in ("capacity", "batch_size"):
+            value = getattr(self, field)
+            check(value % self.groups == 0, f"replay.{field}", f"a multiple of groups ({self.groups})", value)
+        check(
+            not self.by_game or self.window_games is not None,
+            "replay.window_games",
+            "given with by_game",
+            None,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimiserConfig(Checked, part="optimiser"):
+    """How the network learns."""
+
+    name: Literal["sgd", "adam", "adamw"] = "adamw"
+    learning_rate: Positive = 2e-3
+    decay: Literal["constant", "cosine", "steps"] = "constant"
+    warm_up_steps: Number = 0  # linear rise from 0
+    decay_steps: Number = (
+        0  # cosine: until the rate is 0; steps: every so many the rate falls by `step_factor`
+    )
+    step_factor: FromZero = 0.1
+    momentum: Decay = 0.9  # adam: b1
+    second_momentum: Decay = 0.999  # adam: b2
+    weight_decay: FromZero = 1e-4  # of kernels alone
+    clip_norm: Positive | None = 1.0  # gradients longer than this are shortened
+    value_weight: FromZero = 1.0
+    ownership_weight: FromZero = 0.0
+    margin_weight: FromZero = 0.0
+    symmetries: bool = True  # show each position turned by a random symmetry of the board
+    ema: Decay = 0.0  # decay of the averaged weights used for evaluation; 0 uses the newest
+
+    def __post_init__(self):
+        super().__post_init__()
+        check(
+            self.decay == "constant" or self.decay_steps > 0,
+            "optimiser.decay_steps",
+            f"above 0 with decay {self.decay!r}",
+            self.decay_steps,
+        )
+
+    def schedule(self) -> optax.Schedule:
+        """The learning rate over the updates."""
+        if self.decay == "cosine":
+            after = optax.cosine_decay_schedule(self.learning_rate, self.decay_steps)
+        elif self.decay == "steps":
+            after = optax.exponential_decay(
+                self.learning_rate, self.decay_steps, self.step_factor, staircase=True
+            )
+        else:
+            after = optax.constant_schedule(self.learning_rate)
+        if self.warm_up_steps == 0:
+            return after
+        rise = optax.linear_schedule(0.0, self.learning_rate, self.warm_up_steps)
+        return optax.join_schedules([rise, after], [self.warm_up_steps])
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationConfig(Checked, part="evaluation"):
+    """How a run is judged while it goes on; it changes nothing in the run."""
+
+    every: Count = 20  # iterations between two judgements
+    pairs: Count = 32  # openings a match, each played with both colours
+    random_plies: Number = 2  # moves of an opening, drawn at random
+    simulations: Count = 64  # of the agent
+    uct_simulations: Count = 200  # of the UCT opponent
+    truth: bool = True  # also compare with exact solutions, where a solver fits the board
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig(Checked):
+    """A whole run."""
+
+    game: AnyGame
+    network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
+    search: SearchConfig = dataclasses.field(default_factory=SearchConfig)
+    selfplay: SelfplayConfig = SelfplayConfig()
+    replay: ReplayConfig = ReplayConfig()
+    optimiser: OptimiserConfig = OptimiserConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    selfplay_dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # of the copy that plays
+    iterations: Count = 100  # how long the run goes on
+    save_every: Count = 20  # iterations between two checkpoints
+    seed: Seed = 0
+
+    def __post_init__(self):
+        super().__post_init__()
+        groups = self.replay.groups
+        check(
+            self.selfplay.lanes % groups == 0,
+            "selfplay.lanes",
+            f"a multiple of replay.groups ({groups})",
+            self.selfplay.lanes,
+        )
+        longest = self.game.max_plies
+        check(
+            self.replay.capacity // groups >= longest,
+            "replay.capacity",
+            f"at least replay.groups times the longest game ({groups * longest})",
+            self.replay.capacity,
+        )
+        for head, answer in (("ownership", "ownership"), ("margin", "final_margin")):
+            check(
+                not getattr(self.network, head) or hasattr(self.game, answer),
+                f"network.{head}",
+                f"False for {self.game.name}, which knows nothing to teach it",
+                getattr(self.network, head),
+            )
+        if self.search.evaluate_terminals_with_network:
+            check(
+                self.selfplay.value_target == "outcome",
+                "selfplay.value_target",
+                "'outcome' where the network evaluates terminals: nothing else would bring in the truth",
+                self.selfplay.value_target,
+            )
+
+    @property
+    def updates(self) -> int:
+        """Steps of the optimiser an iteration."""
+        played = self.selfplay.lanes * self.selfplay.plies
+        return max(1, round(self.replay.reuse * played / self.replay.batch_size))
+
+
+def config_to_dict(config: Any) -> dict[str, Any]:
+    """A configuration with a field `game`, such as TrainConfig, as plain data for JSON."""
+    fields = {
+        field.name: dataclasses.asdict(getattr(config, field.name))
+        if dataclasses.is_dataclass(getattr(config, field.name))
+        else getattr(config, field.name)
+        for field in dataclasses.fields(config)
+    }
+    fields["game"] = {"name": config.game.name} | fields["game"]
+    return fields
+
+
+def config_from_dict(fields: Any, kind: type = TrainConfig) -> Any:
+    """The configuration of class `kind` that `config_to_dict` described.
+
+    Raises:
+      ConfigError: names the field that is unknown, missing or wrong.
+    """
+    return checked.build(kind, fields, "the configuration", {"game": _game_from_dict})
+
+
+def _game_from_dict(fields: Any) -> Game:
+    check(
+        isinstance(fields, dict) and isinstance(fields.get("name"), str),
+        "game",
+        "an object with a name",
+        fields,
+    )
+    try:
+        return make_game(**fields)
+    except GameError as error:
+        raise ConfigError(f"game: {error}") from error

@@ -1,0 +1,153 @@
+"""What is learned from a batch of positions: losses, and the optimiser's step.
+
+The learner rebuilds observations and masks from the stored positions, turns each by a random symmetry if asked to, and
+compares the network's answers with the targets in the board's own frame.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from azjax.common.legality import mask_logits
+from azjax.envs.core import Game
+from azjax.nn.networks import Network, Outputs, Params
+from azjax.training.config import OptimiserConfig
+from azjax.training.replay import StoredPosition
+
+
+class Losses(NamedTuple):
+    """The terms of the loss, each a mean over the batch before its weight."""
+
+    total: jax.Array  # [] what is minimised
+    policy: jax.Array  # [] cross-entropy, over the positions that teach a policy
+    value: jax.Array  # [] squared error, or cross-entropy of win, draw and loss
+    ownership: jax.Array  # [] squared error; 0 without that head
+    margin: jax.Array  # [] squared error; 0 without that head
+    policy_entropy: jax.Array  # [] of the targets: what the cross-entropy cannot go below
+
+
+def make_loss(game: Game, network: Network, config: OptimiserConfig, axis_name: str | None) -> Callable:
+    """(params, keys [groups], batch [batch, ...]) -> (Losses, new statistics).
+
+    The keys draw the symmetries of equal shares of the batch, in order.
+    """
+    observation_tables, action_tables = (jnp.asarray(table) for table in game.symmetries)
+    back_tables = jnp.asarray(np.argsort(game.symmetries.action, axis=1))
+    frames = jnp.asarray(game.action_frames)
+    drawn = len(action_tables) if config.symmetries else 1  # the first leaves everything in its place
+
+    def loss(params: Params, keys: jax.Array, batch: StoredPosition) -> tuple[Losses, Any]:
+        size = batch.value.shape[0]
+        draw = functools.partial(jax.random.randint, shape=(size // len(keys),), minval=0, maxval=drawn)
+        symmetry = jax.vmap(draw)(keys).reshape(size)
+        seen = jax.vmap(game.observe)(batch.state)
+        turned = jnp.take_along_axis(seen.reshape(size, -1), observation_tables[symmetry], axis=1)
+        outputs, statistics = network.train(params, turned.reshape(seen.shape))
+        logits = jnp.take_along_axis(outputs.logits, back_tables[symmetry], axis=1)
+        logits = jnp.take_along_axis(logits, frames[batch.state.current_player], axis=1)
+        legal = jax.vmap(game.legal_action_mask)(batch.state)
+        policy, entropy = _policy_loss(logits, legal, batch, axis_name)
+        value = _value_loss(outputs, batch.value)
+        ownership, margin = _auxiliary_losses(game, outputs, batch, observation_tables[symmetry])
+        total = (
+            policy
+            + config.value_weight * value
+            + config.ownership_weight * ownership
+            + config.margin_weight * margin
+        )
+        return Losses(total, policy, value, ownership, margin, entropy), statistics
+
+    return loss
+
+
+def make_optimiser(config: OptimiserConfig) -> optax.GradientTransformation:
+    """The optimiser; steps with gradients that are not finite are skipped and counted."""
+    rate = config.schedule()
+    # Weight decay is for kernels: biases and scales have one axis.
+    kernels = optax.masked(
+        optax.add_decayed_weights(config.weight_decay), lambda tree: jax.tree.map(lambda w: w.ndim > 1, tree)
+    )
+    descent = optax.scale_by_learning_rate(rate)
+    if config.name == "sgd":
+        steps = [kernels, optax.trace(config.momentum), descent]
+    elif config.name == "adam":
+        steps = [kernels, optax.scale_by_adam(b1=config.momentum, b2=config.second_momentum), descent]
+    else:
+        steps = [optax.scale_by_adam(b1=config.momentum, b2=config.second_momentum), kernels, descent]
+    if config.clip_norm is not None:
+        steps = [optax.clip_by_global_norm(config.clip_norm), *steps]
+    return optax.apply_if_finite(optax.chain(*steps), max_consecutive_errors=np.iinfo(np.int32).max)
+
+
+def update(
+    loss: Callable,
+    optimiser: optax.GradientTransformation,
+    params: Params,
+    opt_state: optax.OptState,
+    keys: jax.Array,
+    batch: StoredPosition,
+    axis_name: str | None,
+) -> tuple[Params, optax.OptState, Losses]:
+    """One step of the optimiser; gradients and losses are averaged over the devices of `axis_name`."""
+
+    def weighted(weights):
+        losses, statistics = loss(params._replace(weights=weights), keys, batch)
+        return losses.total, (losses, statistics)
+
+    gradients, (losses, statistics) = jax.grad(weighted, has_aux=True)(params.weights)
+    if axis_name is not None:
+        gradients, losses = jax.lax.pmean((gradients, losses), axis_name)
+    updates, opt_state = optimiser.update(gradients, opt_state, params.weights)
+    finite = opt_state.last_finite
+    statistics = jax.tree.map(lambda new, old: jnp.where(finite, new, old), statistics, params.statistics)
+    return Params(optax.apply_updates(params.weights, updates), statistics), opt_state, losses
+
+
+def skipped_updates(opt_state: optax.OptState) -> jax.Array:
+    """[] int32, how many steps had gradients that were not finite."""
+    return opt_state.total_notfinite
+
+
+def skipped_in_a_row(opt_state: optax.OptState) -> jax.Array:
+    """[] int32, how many of the last steps had such gradients, back to the last that had not."""
+    return opt_state.notfinite_count
+
+
+def _policy_loss(logits, legal, batch: StoredPosition, axis_name) -> tuple[jax.Array, jax.Array]:
+    log_probability = jax.nn.log_softmax(mask_logits(logits, legal))
+    cross_entropy = -jnp.sum(jnp.where(batch.policy > 0, batch.policy * log_probability, 0.0), -1)
+    entropy = -jnp.sum(batch.policy * jnp.log(jnp.where(batch.policy > 0, batch.policy, 1.0)), -1)
+    mean_weight = jnp.mean(batch.policy_weight)
+    if axis_name is not None:
+        mean_weight = jax.lax.pmean(mean_weight, axis_name)
+    weight = batch.policy_weight / jnp.maximum(mean_weight, 1e-6)
+    return jnp.mean(weight * cross_entropy), jnp.mean(weight * entropy)
+
+
+def _value_loss(outputs: Outputs, target: jax.Array) -> jax.Array:
+    if outputs.value_logits is None:
+        return jnp.mean((outputs.value - target) ** 2)
+    win, loss = jnp.maximum(target, 0.0), jnp.maximum(-target, 0.0)
+    chances = jnp.stack([win, 1.0 - win - loss, loss], -1)
+    return jnp.mean(optax.softmax_cross_entropy(outputs.value_logits, chances))
+
+
+def _auxiliary_losses(game, outputs: Outputs, batch: StoredPosition, tables: jax.Array):
+    ownership = margin = jnp.float32(0)
+    mover = batch.state.current_player
+    if outputs.ownership is not None:
+        cells = jax.vmap(game.ownership)(batch.final, mover)  # [batch, height, width], as the mover sees it
+        size, planes = cells.shape[0], tables.shape[1] // cells[0].size
+        # Turned like the observation: the board part of the table, read off its last plane (in Dots and Boxes
+        # that of the boxes, while lines change planes).
+        cell_tables = tables.reshape(size, -1, planes)[..., -1] // planes
+        turned = jnp.take_along_axis(cells.reshape(size, -1), cell_tables, axis=1)
+        ownership = jnp.mean((outputs.ownership.reshape(size, -1) - turned) ** 2)
+    if outputs.margin is not None:
+        margin = jnp.mean((outputs.margin - jax.vmap(game.final_margin)(batch.final, mover)) ** 2)
+    return ownership, margin

@@ -1,0 +1,166 @@
+"""Named configurations: the quick ones, for two CPU cores, and whatever else is registered.
+
+`azjax.theses` registers the settings of the theses, and finds all names.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple
+
+from azjax.common.preset_list import DESCRIPTIONS
+from azjax.envs import ChineseCheckers, DotsAndBoxes, Game, Hex, available_games, make_game
+from azjax.nn.networks import NetworkConfig
+from azjax.training.config import (
+    ConfigError,
+    EvaluationConfig,
+    OptimiserConfig,
+    ReplayConfig,
+    SearchConfig,
+    SelfplayConfig,
+    TrainConfig,
+)
+
+
+class Preset(NamedTuple):
+    """A configuration that has a name."""
+
+    about: str  # one line
+    make: Callable[[], TrainConfig]  # called when it is asked for: the games of pgx take a while to import
+
+
+_PRESETS: dict[str, Preset] = {}
+
+
+def register_preset(name: str, about: str, make: Callable[[], TrainConfig]) -> None:
+    """Gives a configuration a name; raises ConfigError if another has it.
+
+    Args:
+      name: what `azjax train NAME` and `preset` find it by.
+      about: one line about it.
+      make: returns the configuration.
+    """
+    if name in _PRESETS:
+        raise ConfigError(f"there is a preset {name!r} already; choose another name")
+    _PRESETS[name] = Preset(about, make)
+
+
+def preset_names() -> tuple[str, ...]:
+    """All names."""
+    return tuple(_PRESETS)
+
+
+def describe(name: str) -> str:
+    """One line about a preset, or about what `preset` makes of a game's name."""
+    return _find(name).about
+
+
+def preset(name: str) -> TrainConfig:
+    """The configuration of that name, or plain settings for the default board of the game of that name.
+
+    Raises:
+      ConfigError: there is neither such a preset nor such a game; the message lists the names there are.
+    """
+    return _find(name).make()
+
+
+def _find(name: str) -> Preset:
+    if name in _PRESETS:
+        return _PRESETS[name]
+    if name.replace("-", "_") not in available_games():
+        raise ConfigError(
+            f"unknown preset {name!r}; there are {', '.join(_PRESETS)}, and for plain settings the games"
+            f" {', '.join(available_games())}"
+        )
+    return Preset("the game's default board, with settings for any game", lambda: _of_game(make_game(name)))
+
+
+def _of_game(game: Game) -> TrainConfig:
+    """For games without a preset: what learns on most of them."""
+    if len(game.observation_shape) != 3:  # no picture
+        network = NetworkConfig(tower="mlp", blocks=2, channels=128, heads="dense", global_pooling=False)
+    else:
+        heads = "convolutional" if hasattr(game, "action_cells") else "dense"
+        network = NetworkConfig(blocks=4, channels=32, heads=heads)
+    return _quick(game, network=network, selfplay=SelfplayConfig(lanes=128, plies=8))
+
+
+def _quick(game, **changes) -> TrainConfig:
+    """What learns well on two cores; each game changes what it must."""
+    config = TrainConfig(
+        game=game,
+        network=NetworkConfig(blocks=4, channels=32),
+        search=SearchConfig(kind="gumbel", simulations=16),
+        selfplay=SelfplayConfig(lanes=128, plies=8, openings="A1", opening_share=0.5),
+        replay=ReplayConfig(capacity=65536, batch_size=256, reuse=4.0, warm_up=4096),
+        optimiser=OptimiserConfig(name="adamw", learning_rate=2e-3, weight_decay=1e-4, ema=0.99),
+        iterations=250,
+    )
+    return dataclasses.replace(config, **changes)
+
+
+def _varied(openings: str, share: float = 1.0) -> dict:
+    """Openings that visit more of the game than strong play does, and a longer search to make sense of them."""
+    return {
+        "selfplay": SelfplayConfig(lanes=128, plies=8, openings=openings, opening_share=share),
+        "search": SearchConfig(kind="gumbel", simulations=32),
+    }
+
+
+def _decaying(config: TrainConfig) -> TrainConfig:
+    """The same with a learning rate that falls to nothing by the end of the run."""
+    steps = config.iterations * config.updates
+    optimiser = dataclasses.replace(config.optimiser, decay="cosine", decay_steps=steps)
+    evaluation = dataclasses.replace(config.evaluation, every=max(50, config.iterations // 20))
+    return dataclasses.replace(config, optimiser=optimiser, evaluation=evaluation)
+
+
+def _tiny(game, iterations: int, openings: str = "R6") -> TrainConfig:
+    """For boards on which a small dense network is enough."""
+    return _decaying(
+        _quick(
+            game,
+            network=NetworkConfig(tower="mlp", blocks=2, channels=128, heads="dense", global_pooling=False),
+            selfplay=SelfplayConfig(lanes=128, plies=8, openings=openings),
+            replay=ReplayConfig(capacity=16384, batch_size=256, reuse=4.0, warm_up=1024),
+            iterations=iterations,
+        )
+    )
+
+
+_QUICK: dict[str, Callable[[], TrainConfig]] = {
+    "tic-tac-toe": lambda: _tiny(make_game("tic_tac_toe"), 120),
+    "hex3": lambda: _tiny(Hex(size=3), 60),
+    "hex5": lambda: _decaying(
+        _quick(Hex(size=5), selfplay=SelfplayConfig(lanes=128, plies=8, openings="R8"), iterations=500)
+    ),
+    "hex6": lambda: _decaying(_quick(Hex(size=6), **_varied("R12"), iterations=2000)),
+    "chinese-checkers-4x4": lambda: _decaying(
+        _quick(
+            ChineseCheckers(size=4, pieces=3),
+            network=NetworkConfig(blocks=4, channels=48),
+            **_varied("U", 0.8),
+            iterations=2000,
+        )
+    ),
+    "dots-2x2": lambda: _tiny(DotsAndBoxes(2, 2), 300, "R10"),
+    "dots-3x3": lambda: _decaying(
+        _quick(
+            DotsAndBoxes(3, 3),
+            network=NetworkConfig(blocks=4, channels=48),
+            **_varied("U", 0.5),
+            iterations=1600,
+        )
+    ),
+    "connect-four": lambda: _decaying(
+        _quick(
+            make_game("connect_four"),
+            network=NetworkConfig(blocks=4, channels=32, heads="dense"),
+            evaluation=EvaluationConfig(uct_simulations=1000),
+            **_varied("R8"),
+            iterations=300,
+        )
+    ),
+}
+
+for _name, _make in _QUICK.items():
+    register_preset(_name, DESCRIPTIONS[_name], _make)

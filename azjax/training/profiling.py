@@ -1,0 +1,130 @@
+"""Where an iteration's time goes: network, trees, rules, learning; its memory and its compile time."""
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from azjax import training
+from azjax.common import keys
+from azjax.envs.core import random_action
+from azjax.nn.networks import Network, Params, make_network
+from azjax.search.tree import split_key
+from azjax.training import alphazero as run
+from azjax.training import loss as learner
+from azjax.training import replay
+from azjax.training.config import TrainConfig
+
+
+def profile(config: TrainConfig, rounds: int = 3) -> dict[str, Any]:
+    """Times an iteration and its parts, each compiled alone on one device.
+
+    The network is timed as often as the searches call it, on as many positions; the rules likewise; learning
+    as the updates of one iteration. What remains of a whole self-play iteration is the trees' share.
+    """
+    mesh = training.make_mesh(1)
+    trainer = training.make_trainer(config, mesh)
+    state = trainer.init(keys.root(config.seed, "training"))
+    start = time.perf_counter()
+    compiled, _ = run.compile_iteration(trainer, state)
+    compile_seconds = time.perf_counter() - start
+    memory = compiled.memory_analysis()
+    # Fill the replay first, so that the timed iterations learn.
+    for _ in range(200):
+        state, metrics = compiled(state)
+        if float(metrics.losses.total) > 0:
+            break
+    start = time.perf_counter()
+    for _ in range(rounds):
+        state, metrics = compiled(state)
+    jax.block_until_ready(metrics)
+    whole = (time.perf_counter() - start) / rounds
+
+    simulations = config.search.simulations
+    calls = config.selfplay.plies * (simulations + 1)
+    network = _time(network_calls(config, calls), rounds)
+    rules = _time(_rules_calls(config, calls), rounds)
+    learning = _time(update_calls(config, state), rounds)
+    trees = max(0.0, whole - network - rules - learning)
+    parts = {"network": network, "rules": rules, "trees and bookkeeping": trees, "learning": learning}
+    return {
+        "parts": [
+            {"part": part, "seconds": seconds, "share": seconds / whole} for part, seconds in parts.items()
+        ]
+        + [{"part": "whole iteration", "seconds": whole, "share": 1.0}],
+        "compile_seconds": compile_seconds,
+        "megabytes": (memory.argument_size_in_bytes + memory.temp_size_in_bytes) / 2**20,
+        "positions_per_second": config.selfplay.lanes * config.selfplay.plies / whole,
+    }
+
+
+def _time(function: Callable[[], Any], rounds: int) -> float:
+    jax.block_until_ready(function())
+    start = time.perf_counter()
+    for _ in range(rounds):
+        jax.block_until_ready(function())
+    return (time.perf_counter() - start) / rounds
+
+
+def network_calls(config: TrainConfig, calls: int) -> Callable[[], Any]:
+    """A function that runs the network `calls` times on all lanes, one call after the other."""
+    network = make_network(config.network, config.game)
+    params = jax.jit(network.init)(keys.root(0, "profile network"))
+    observation = jnp.zeros((config.selfplay.lanes, *config.game.observation_shape))
+    evaluate = jax.jit(functools.partial(repeated_evaluation, network, calls=calls))
+    return lambda: evaluate(params, observation)
+
+
+def repeated_evaluation(network: Network, params: Params, observation: jax.Array, calls: int) -> Any:
+    """The network `calls` times on the same observations, in a loop that XLA cannot shorten."""
+
+    def again(observation, _):
+        logits, value = network.apply(params, observation)
+        # What XLA cannot see is that nothing changes: 0 * value might be NaN. The logits count too.
+        return observation + 0 * value.reshape(-1, *(1,) * (observation.ndim - 1)), logits
+
+    return jax.lax.scan(again, observation, None, calls)
+
+
+def _rules_calls(config: TrainConfig, calls: int) -> Callable[[], Any]:
+    game = config.game
+    start_key, move_key = jax.random.split(keys.root(0, "profile rules"))
+    states = jax.vmap(game.init)(jax.random.split(start_key, config.selfplay.lanes))
+
+    @jax.jit
+    def play(states):
+        def ply(states, key):
+            action = random_action(key, jax.vmap(game.legal_action_mask)(states))
+            seen = jax.vmap(game.observe)(states)
+            return jax.vmap(game.step)(states, action), jnp.sum(seen.astype(jnp.float32))
+
+        return jax.lax.scan(ply, states, jax.random.split(move_key, calls))
+
+    return lambda: play(states)
+
+
+def update_calls(config: TrainConfig, state: training.TrainState) -> Callable[[], Any]:
+    """A function that makes the updates of one iteration, on one device."""
+    network = make_network(config.network, config.game)
+    loss = learner.make_loss(config.game, network, config.optimiser, None)
+    optimiser = learner.make_optimiser(config.optimiser)
+    count = config.replay.batch_size // config.replay.groups
+
+    @jax.jit
+    def learn(params, opt_state, ring, update_keys):
+        def one_update(carry, key):
+            params, opt_state = carry
+            sample_keys, loss_keys = split_key(jax.random.split(key, config.replay.groups), 2)
+            batch = replay.sample(ring, sample_keys, count)
+            params, opt_state, losses = learner.update(
+                loss, optimiser, params, opt_state, loss_keys, batch, None
+            )
+            return (params, opt_state), losses.total
+
+        return jax.lax.scan(one_update, (params, opt_state), update_keys)
+
+    update_keys = jax.random.split(keys.root(0, "profile learning"), config.updates)
+    return lambda: learn(state.params, state.opt_state, state.ring, update_keys)

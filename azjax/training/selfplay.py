@@ -1,0 +1,210 @@
+"""Self-play: many games side by side, none of them ever waiting.
+
+Each lane of the batch plays its own game. When that ends, its positions go to the replay ring with their true
+outcome, and a new game starts in the lane at once; what is unfinished carries over to the next call. So every
+position played is stored exactly once, and every stored position belongs to a finished game.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from azjax.envs.core import Game, GameState
+from azjax.search import Search, SearchOutput
+from azjax.search.tree import AnyParams, split_key
+from azjax.training import replay
+
+ChooseAction = Callable[[jax.Array, SearchOutput, jax.Array, jax.Array], jax.Array]
+"""(keys [lanes], search output, ply [lanes], legal [lanes, actions]) -> action [lanes]."""
+
+
+class Openings(NamedTuple):
+    """Positions to start games from, drawn uniformly but for the first."""
+
+    states: Any  # [openings, ...]
+    plies: jax.Array  # [openings] int32, how many moves led there
+    first_weight: int = 1  # how many times as often as any other the first is drawn
+
+
+class Moment(NamedTuple):
+    """What self-play remembers of a position until its game is over."""
+
+    state: Any
+    policy: jax.Array  # [actions]
+    policy_weight: jax.Array  # []
+    root_value: jax.Array  # [] what the search found, for the player to move
+
+
+class Lanes(NamedTuple):
+    """The games under way."""
+
+    state: Any  # [lanes, ...]
+    ply: jax.Array  # [lanes] int32, moves made in the game, forced ones included
+    length: jax.Array  # [lanes] int32, moments remembered of it
+    moments: Moment  # [lanes, max_plies, ...]
+    key: jax.Array  # [lanes] each lane has its own stream, so that it does not matter which device runs it
+
+
+class Counts(NamedTuple):
+    """What happened; sums over lanes and plies."""
+
+    positions: jax.Array  # [] int32, moves searched
+    games: jax.Array  # [] int32, games finished
+    game_plies: jax.Array  # [] int32, the lengths of those
+    first_player_score: jax.Array  # [] float32, 1 a win of player 0, half a draw
+    draws: jax.Array  # [] int32
+
+
+def standard_opening(game: Game) -> Openings:
+    """The starting position alone."""
+    start = jax.vmap(game.init)(jax.random.split(jax.random.key(0), 1))
+    return Openings(start, jnp.zeros(1, jnp.int32))
+
+
+def start(game: Game, openings: Openings, keys: jax.Array) -> Lanes:
+    """New games in all lanes; `keys` is [lanes]."""
+    keys, opening_keys = split_key(keys, 2)
+    state, ply = _new_games(openings, opening_keys)
+    lanes = keys.shape[0]
+    moment = Moment(
+        state=jax.tree.map(lambda s: s[0], state),
+        policy=jnp.zeros(game.num_actions),
+        policy_weight=jnp.float32(0),
+        root_value=jnp.float32(0),
+    )
+    moments = jax.tree.map(lambda leaf: jnp.zeros((lanes, game.max_plies, *leaf.shape), leaf.dtype), moment)
+    return Lanes(state, ply, jnp.zeros(lanes, jnp.int32), moments, keys)
+
+
+def play(
+    game: Game,
+    search: Search,
+    choose_action: ChooseAction,
+    value_targets: Callable[[jax.Array, jax.Array, jax.Array, jax.Array], jax.Array],
+    openings: Openings,
+    params: AnyParams,
+    lanes: Lanes,
+    ring: replay.Ring,
+    plies: int,
+    overwrite: float = 1.0,
+) -> tuple[Lanes, replay.Ring, Counts]:
+    """Plays `plies` moves in every lane.
+
+    Args:
+      game: the rules.
+      search: what moves; it is given a key a lane.
+      choose_action: what is played of it, such as a sample of the visits early in a game.
+      value_targets: for one game, (outcomes [plies], root values [plies], players [plies], length) ->
+        targets [plies]; see `azjax.training.targets`.
+      openings: where new games start.
+      params: of the search's network.
+      lanes: the games under way.
+      ring: receives the finished ones; each of its groups serves an equal share of the lanes, in order.
+      plies: how many moves.
+      overwrite: the chance that a position takes an old one's place in a full ring.
+    """
+
+    def ply(carry, _):
+        lanes, ring, counts = carry
+        key, search_key, action_key, opening_key, overwrite_key = split_key(lanes.key, 5)
+        output = search(params, search_key, lanes.state)
+        legal = jax.vmap(game.legal_action_mask)(lanes.state)
+        action = choose_action(action_key, output, lanes.ply, legal)
+        lanes = _remember(lanes, output)
+        lanes = lanes._replace(state=jax.vmap(game.step)(lanes.state, action), ply=lanes.ply + 1, key=key)
+
+        over = jax.vmap(game.is_terminal)(lanes.state)
+        ring = _store_finished(game, value_targets, lanes, over, ring, overwrite, overwrite_key)
+        counts = _count(counts, lanes, over, jax.vmap(game.rewards)(lanes.state)[:, 0])
+        new_state, new_ply = _new_games(openings, opening_key)
+
+        def renewed(old, new):
+            return jnp.where(over.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
+
+        lanes = lanes._replace(
+            state=jax.tree.map(renewed, lanes.state, new_state),
+            ply=renewed(lanes.ply, new_ply),
+            length=renewed(lanes.length, 0),
+        )
+        return (lanes, ring, counts), None
+
+    counts = Counts(jnp.int32(0), jnp.int32(0), jnp.int32(0), jnp.float32(0), jnp.int32(0))
+    (lanes, ring, counts), _ = jax.lax.scan(ply, (lanes, replay.rebase(ring), counts), None, plies)
+    return lanes, ring, counts
+
+
+def _new_games(openings: Openings, keys: jax.Array) -> tuple[GameState, jax.Array]:
+    more = openings.first_weight - 1
+    count = openings.plies.shape[0] + more
+    row = jnp.maximum(jax.vmap(lambda key: jax.random.randint(key, (), 0, count))(keys) - more, 0)
+    return jax.tree.map(lambda s: s[row], openings.states), openings.plies[row]
+
+
+def _remember(lanes: Lanes, output: SearchOutput) -> Lanes:
+    lane = jnp.arange(lanes.ply.shape[0])
+    moment = Moment(lanes.state, output.policy, output.complete.astype(jnp.float32), output.value)
+    moments = jax.tree.map(lambda all_, new: all_.at[lane, lanes.length].set(new), lanes.moments, moment)
+    return lanes._replace(moments=moments, length=lanes.length + 1)
+
+
+def _store_finished(
+    game,
+    value_targets,
+    lanes: Lanes,
+    over: jax.Array,
+    ring: replay.Ring,
+    overwrite: float,
+    keys: jax.Array,
+) -> replay.Ring:
+    """Appends the games of the lanes that are over, one after the other; `keys` [lanes] say what they overwrite."""
+    with_final = ring.rows.final is not None
+    lanes_a_group = over.shape[0] // ring.written.shape[0]
+
+    def any_left(carry):
+        _, left = carry
+        return jnp.any(left)
+
+    def store_one(carry):
+        ring, left = carry
+        lane = jnp.argmax(left)
+        rows = _finished_game(game, value_targets, lanes, lane, with_final)
+        replaces = True
+        if overwrite < 1:
+            replaces = jax.random.bernoulli(keys[lane], overwrite, rows.value.shape)
+        ring = replay.append_game(ring, lane // lanes_a_group, rows, lanes.length[lane], replaces)
+        return ring, left.at[lane].set(False)
+
+    ring, _ = jax.lax.while_loop(any_left, store_one, (ring, over))
+    return ring
+
+
+def _finished_game(
+    game, value_targets, lanes: Lanes, lane: jax.Array, with_final: bool
+) -> replay.StoredPosition:
+    """The positions [max_plies, ...] of the game that has just ended in a lane."""
+    moments = jax.tree.map(lambda column: column[lane], lanes.moments)
+    final = jax.tree.map(lambda column: column[lane], lanes.state)
+    players = moments.state.current_player
+    outcomes = game.rewards(final)[players]
+    plies = players.shape[0]
+    return replay.StoredPosition(
+        state=moments.state,
+        policy=moments.policy,
+        policy_weight=moments.policy_weight,
+        value=value_targets(outcomes, moments.root_value, players, lanes.length[lane]),
+        outcome=outcomes,
+        final=jax.tree.map(lambda s: jnp.broadcast_to(s, (plies, *s.shape)), final) if with_final else None,
+    )
+
+
+def _count(counts: Counts, lanes: Lanes, over: jax.Array, result: jax.Array) -> Counts:
+    return Counts(
+        positions=counts.positions + over.shape[0],
+        games=counts.games + jnp.sum(over),
+        game_plies=counts.game_plies + jnp.sum(jnp.where(over, lanes.ply, 0)),
+        first_player_score=counts.first_player_score
+        + jnp.sum(jnp.where(over, (jnp.sign(result) + 1) / 2, 0.0)),
+        draws=counts.draws + jnp.sum(over & (result == 0)),
+    )

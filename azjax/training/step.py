@@ -1,0 +1,314 @@
+"""The run: one pytree, `TrainState`, and one compiled step from it to the next.
+
+An iteration plays some moves in every lane, stores the games that ended, and learns from the stored ones.
+It is one program over a mesh of devices: games and replay are divided among them, parameters are the same on
+all, and gradients are averaged. Whoever holds the state holds the run.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from azjax.common import memory
+from azjax.envs.core import Game
+from azjax.nn import make_evaluator, networks
+from azjax.nn.networks import Network, Params
+from azjax.search import Search, exploration, search_from_config, tree
+from azjax.search.tree import split_key
+from azjax.training import loss as learner
+from azjax.training import replay, selfplay, targets
+from azjax.training.config import TrainConfig
+from azjax.training.openings import make_openings
+
+DEVICES = "devices"
+
+
+class Count(NamedTuple):
+    """A whole number that never overflows, in two words; `int(count)` reads it."""
+
+    high: jax.Array  # [] uint32
+    low: jax.Array  # [] uint32
+
+    def plus(self, number: jax.Array | int) -> "Count":
+        """The count and a number, from 0 and below 2^32."""
+        low = self.low + jnp.asarray(number).astype(jnp.uint32)
+        return Count(self.high + (low < self.low), low)
+
+    def clipped(self) -> jax.Array:
+        """[] int32, the count, or the largest such number."""
+        most = jnp.uint32(2**31 - 1)
+        return jnp.where(self.high > 0, most, jnp.minimum(self.low, most)).astype(jnp.int32)
+
+    def __int__(self) -> int:
+        return (int(self.high) << 32) + int(self.low)
+
+
+class TrainState(NamedTuple):
+    """All there is of a run."""
+
+    params: Params
+    average: Params  # of the parameters over time, for evaluation
+    opt_state: optax.OptState
+    lanes: selfplay.Lanes  # divided among the devices
+    ring: replay.Ring  # divided among the devices
+    key: jax.Array  # [groups] of the learner's draws, divided among the devices
+    iteration: jax.Array  # [] int32
+    positions: Count  # moves searched so far
+    games: Count  # games finished so far
+    updates: Count  # steps of the optimiser so far
+
+
+class Metrics(NamedTuple):
+    """What an iteration reports."""
+
+    losses: learner.Losses  # means over the updates; zero while warming up
+    counts: selfplay.Counts  # of this iteration
+    stored: jax.Array  # [] int32, positions in the ring
+    skipped_updates: jax.Array  # [] int32, so far, for gradients that were not finite
+    learning_rate: jax.Array  # [] of the last update
+
+
+class Trainer(NamedTuple):
+    """A run as functions; all are to be called with states of the same configuration and mesh."""
+
+    init: Callable[[jax.Array], TrainState]  # from a key
+    iteration: Callable[[TrainState], tuple[TrainState, Metrics]]  # consumes (donates) its argument
+    network: Network  # for evaluation, in float32
+
+
+def make_mesh(devices: int | None = None, groups: int | None = None) -> Mesh:
+    """A mesh of devices, as many of each process.
+
+    Args:
+      devices: how many; None for all of them, or as many as can share the groups alike.
+      groups: of the run's games and replay.
+    """
+    processes, available = jax.process_count(), len(jax.devices())
+    counts = range(processes, available + 1, processes)
+    if devices is None:
+        fitting = [count for count in counts if groups is None or groups % count == 0]
+        if not fitting:
+            raise ValueError(
+                f"replay.groups must be a multiple of the number of processes ({processes}), got {groups}"
+            )
+        devices = fitting[-1]
+    if devices not in counts:
+        whole = f", and a multiple of the {processes} processes" if processes > 1 else ""
+        raise ValueError(f"devices must be between 1 and {available}{whole}, got {devices}")
+    of_each = devices // processes
+    chosen = {one for process in range(processes) for one in jax.local_devices(process)[:of_each]}
+    return Mesh([one for one in jax.devices() if one in chosen], (DEVICES,))
+
+
+def make_trainer(config: TrainConfig, mesh: Mesh) -> Trainer:
+    """Makes the functions of a run on a mesh; nothing is compiled or allocated yet."""
+    if config.replay.groups % mesh.size:
+        raise ValueError(
+            f"replay.groups must be a multiple of the number of devices ({mesh.size}),"
+            f" got {config.replay.groups}"
+        )
+    game = config.game
+    network = networks.make_network(config.network, game, axis_name=DEVICES)
+    search = make_search(config, game)
+    choose_action = make_action_choice(config)
+    value_targets = make_value_targets(config)
+    loss = learner.make_loss(game, network, config.optimiser, DEVICES)
+    optimiser = learner.make_optimiser(config.optimiser)
+    schedule = config.optimiser.schedule()
+
+    def start(openings: selfplay.Openings, key: jax.Array) -> TrainState:
+        network_key, lane_key, learner_key = jax.random.split(key, 3)
+        nothing = Count(jnp.uint32(0), jnp.uint32(0))
+        params = network.init(network_key)
+        lanes = selfplay.start(game, openings, jax.random.split(lane_key, config.selfplay.lanes))
+        ring = replay.empty(
+            _position_like(config, lanes),
+            config.replay.groups,
+            config.replay.capacity // config.replay.groups,
+            _games_a_group(config),
+        )
+        return TrainState(
+            params=params,
+            average=jax.tree.map(jnp.copy, params),
+            opt_state=optimiser.init(params.weights),
+            lanes=lanes,
+            ring=ring,
+            key=jax.random.split(learner_key, config.replay.groups),
+            iteration=jnp.int32(0),
+            positions=nothing,
+            games=nothing,
+            updates=nothing,
+        )
+
+    # Before the openings are made, which may take a while; whatever they are, the shapes are the same.
+    first = functools.partial(start, selfplay.standard_opening(game))
+    shapes = jax.eval_shape(first, jax.random.key(0))
+    _check_memory(config, shapes, mesh.size)
+    openings = make_openings(game, config.selfplay.openings, config.selfplay.opening_share)
+    init = functools.partial(start, openings)
+
+    def learn(state: TrainState) -> tuple[TrainState, learner.Losses]:
+        def one_update(state: TrainState, _):
+            keys, sample_keys, loss_keys = split_key(state.key, 3)
+            count = config.replay.batch_size // config.replay.groups
+            window = config.replay.window_games
+            window = None if window is None else max(1, window // config.replay.groups)
+            batch = replay.sample(state.ring, sample_keys, count, window, config.replay.by_game)
+            params, opt_state, losses = learner.update(
+                loss, optimiser, state.params, state.opt_state, loss_keys, batch, DEVICES
+            )
+            average = optax.incremental_update(params, state.average, 1.0 - config.optimiser.ema)
+            state = state._replace(params=params, average=average, opt_state=opt_state, key=keys)
+            return state._replace(updates=state.updates.plus(1)), losses
+
+        state, losses = jax.lax.scan(one_update, state, None, config.updates)
+        return state, jax.tree.map(jnp.mean, losses)
+
+    def warm_up(state: TrainState) -> tuple[TrainState, learner.Losses]:
+        return state, learner.Losses(*(jnp.float32(0) for _ in learner.Losses._fields))
+
+    def iteration(state: TrainState) -> tuple[TrainState, Metrics]:
+        lanes, ring, counts = selfplay.play(
+            game,
+            search,
+            choose_action,
+            value_targets,
+            openings,
+            playing_copy(config, state.params),
+            state.lanes,
+            state.ring,
+            config.selfplay.plies,
+            config.replay.overwrite,
+        )
+        counts = jax.lax.psum(counts, DEVICES)
+        state = state._replace(
+            lanes=lanes,
+            ring=ring,
+            iteration=state.iteration + 1,
+            positions=state.positions.plus(counts.positions),
+            games=state.games.plus(counts.games),
+        )
+        stored = jax.lax.psum(jnp.sum(jnp.minimum(ring.written, ring.capacity)), DEVICES)
+        # A group without any position cannot be drawn from, so every one must have some.
+        ready = (stored >= config.replay.warm_up) & (jax.lax.pmin(jnp.min(ring.written), DEVICES) > 0)
+        state, losses = jax.lax.cond(ready, learn, warm_up, state)
+        skipped = learner.skipped_updates(state.opt_state)
+        return state, Metrics(losses, counts, stored, skipped, schedule(state.updates.clipped()))
+
+    divided = state_partition(PartitionSpec(DEVICES), PartitionSpec())
+    step = jax.shard_map(
+        iteration, mesh=mesh, in_specs=(divided,), out_specs=(divided, PartitionSpec()), check_vma=False
+    )
+    placement = state_partition(
+        NamedSharding(mesh, PartitionSpec(DEVICES)), NamedSharding(mesh, PartitionSpec())
+    )
+    return Trainer(
+        init=jax.jit(init, out_shardings=_prefix_to_tree(placement, shapes)),
+        iteration=jax.jit(step, donate_argnums=0),
+        network=network,
+    )
+
+
+def state_partition(divided: Any, replicated: Any) -> TrainState:
+    """A TrainState-shaped prefix that says of each part whether it is divided among the devices."""
+    return TrainState(
+        params=replicated,
+        average=replicated,
+        opt_state=replicated,
+        lanes=divided,
+        ring=divided,
+        key=divided,
+        iteration=replicated,
+        positions=replicated,
+        games=replicated,
+        updates=replicated,
+    )
+
+
+def playing_copy(config: TrainConfig, params: Params) -> Params:
+    """The parameters that self-play uses: the newest, in its precision."""
+    if config.selfplay_dtype == "float32":
+        return params
+    return networks.half_copy(params, jnp.dtype(config.selfplay_dtype))
+
+
+def make_search(config: TrainConfig, game: Game) -> Search:
+    """The search of self-play, with its exploration."""
+    played = dataclasses.replace(config.network, compute_dtype=config.selfplay_dtype)
+    evaluate = make_evaluator(game, networks.make_network(played, game))
+    return search_from_config(config.search, game, evaluate, explore=True)
+
+
+def make_action_choice(config: TrainConfig) -> selfplay.ChooseAction:
+    """What self-play plays of what the search found."""
+    options = config.selfplay
+
+    def choose(keys, output, ply, legal):
+        early = ply < options.temperature_drop
+        if options.flattened_opening:
+            logits = exploration.flattened_logits(output.visits, legal)
+            sampled = jax.vmap(jax.random.categorical)(keys, logits).astype(jnp.int32)
+            return jnp.where(early, sampled, output.action)
+        if config.search.kind == "gumbel":
+            return output.action  # its noise has explored already
+        temperature = exploration.drop_temperature(ply, options.temperature, options.temperature_drop)
+        sampled = jax.vmap(lambda k, v, t: exploration.sample_visits(k, v[None], t)[0])
+        return jnp.where(early, sampled(keys, output.visits, temperature), output.action)
+
+    return choose
+
+
+def make_value_targets(config: TrainConfig) -> targets.ValueTargets:
+    """What the value head learns."""
+    return {
+        "outcome": targets.outcome,
+        "root": targets.root_value,
+        "mixture": targets.mixture(config.selfplay.value_share),
+        "td_lambda": targets.td_lambda(config.selfplay.value_share),
+    }[config.selfplay.value_target]
+
+
+def _check_memory(config: TrainConfig, state: TrainState, devices: int) -> None:
+    """Raises TooMuchMemoryError, which names all parts, unless a run of this state fits into memory."""
+    nodes = config.search.simulations + 1  # of PUCT too, which keeps the root alone
+    learned = state.params, state.average, state.opt_state
+    lanes, capacity = config.selfplay.lanes, config.replay.capacity
+    parts = {
+        f"search trees of {lanes:,} lanes with {nodes:,} nodes": tree.size(
+            config.game.num_actions, lanes, nodes, False, memory.size_of(state.lanes.state) // lanes
+        ),
+        f"the unfinished games of {lanes:,} lanes": memory.size_of(state.lanes),
+        f"a replay of {capacity:,} positions": memory.size_of(state.ring),
+        "the network and its optimiser": memory.size_of(learned) * devices,
+    }
+    listed = ", ".join(f"{name} {memory.size_text(size)}" for name, size in parts.items())
+    memory.check(sum(parts.values()), f"this run ({listed})", devices)
+
+
+def _games_a_group(config: TrainConfig) -> int:
+    # One more than the window: the beginning of the oldest game must outlive it.
+    return 1 if config.replay.window_games is None else config.replay.window_games // config.replay.groups + 1
+
+
+def _position_like(config: TrainConfig, lanes: selfplay.Lanes) -> replay.StoredPosition:
+    """One empty position, for the shapes of the ring."""
+    moment = jax.tree.map(lambda column: column[0, 0], lanes.moments)
+    needs_final = config.network.ownership or config.network.margin
+    return replay.StoredPosition(
+        state=moment.state,
+        policy=moment.policy,
+        policy_weight=jnp.float32(0),
+        value=jnp.float32(0),
+        outcome=jnp.float32(0),
+        final=moment.state if needs_final else None,
+    )
+
+
+def _prefix_to_tree(prefix: TrainState, tree: TrainState) -> TrainState:
+    return jax.tree.map(lambda one, part: jax.tree.map(lambda _: one, part), prefix, tree)

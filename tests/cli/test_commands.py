@@ -1,0 +1,121 @@
+"""The commands around training, as they are typed."""
+
+import io
+import json
+import pathlib
+import re
+import shlex
+import sys
+import types
+
+import pytest
+from rich.console import Console
+
+from azjax import cli, theses
+from azjax.cli import progress
+from azjax.plots import report
+
+TINY = [
+    *("--search.simulations", "2", "--selfplay.lanes", "8", "--selfplay.plies", "4"),
+    *(
+        "--network.blocks",
+        "1",
+        "--network.channels",
+        "8",
+        "--replay.warm-up",
+        "16",
+        "--replay.capacity",
+        "128",
+    ),
+]
+
+
+@pytest.mark.usefixtures("quickly_compiled")
+def test_profile_says_where_the_time_goes(capsys):
+    assert cli.main(["profile", "hex3", "--json", *TINY]) == 0
+    found = json.loads(capsys.readouterr().out)
+    seconds = {row["part"]: row["seconds"] for row in found["parts"]}
+    assert set(seconds) == {"network", "rules", "trees and bookkeeping", "learning", "whole iteration"}
+    assert min(seconds[part] for part in ("network", "rules", "learning")) > 0
+    assert found["positions_per_second"] == pytest.approx(8 * 4 / seconds["whole iteration"])
+    assert found["megabytes"] > 0
+
+
+@pytest.mark.usefixtures("quickly_compiled")
+def test_training_judges_by_the_truth_writes_events_and_ends_with_a_report(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("AZJAX_CACHE", str(tmp_path / "cache"))
+    judged = ["--evaluation.pairs", "2", "--evaluation.simulations", "2", "--evaluation.uct-simulations", "2"]
+    out = tmp_path / "run"
+    arguments = ["train", "hex3", "--out", str(out), "--iterations", "2", "--json", "--tensorboard"]
+    assert cli.main([*arguments, *TINY, *judged]) == 0
+    printed = capsys.readouterr()
+    rows = [json.loads(line) for line in printed.out.splitlines()]
+    assert [row["iteration"] for row in rows] == [1, 2]
+    assert set(rows[1]["evaluation"]) == {"random", "uct:2"}
+    assert all(0 <= share <= 1 for share in rows[1]["truth"].values())
+    assert {"value_sign_accuracy", "policy_accuracy"} <= set(rows[1]["truth"])
+    (events,) = (out / "tensorboard").iterdir()
+    assert b"loss/policy" in events.read_bytes()
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert page.count("<svg") >= 2 and "data:image/png" in page
+    # The end names three commands, and they work as they are printed.
+    commands = re.findall(r"^  azjax (.*)", printed.err, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["play", "match", "resume"]
+    monkeypatch.setattr("builtins.input", lambda *prompt: "quit")
+    for command in commands:
+        assert cli.main([*shlex.split(command), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["iteration"] == 4
+
+
+def test_tensorboard_without_its_package_says_what_to_install(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    assert cli.main(["train", "hex3", "--out", str(tmp_path / "run"), "--tensorboard"]) == 2
+    assert "pip install 'azjax[tensorboard]'" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_presets_are_listed_with_what_they_are(capsys):
+    assert cli.main(["presets", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == list(theses.preset_names())
+
+
+def test_every_command_of_the_help_exists(capsys):
+    assert cli.main(["--help"]) == 0
+    said = capsys.readouterr().out
+    folder = pathlib.Path(cli.__file__).parent
+    for name in cli.COMMANDS:
+        assert f"azjax {name}" in said
+        assert (folder / f"{name}.py").exists()
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("stderr, shown", [(io.StringIO, False), (Terminal, True)])
+def test_the_bar_prints_nothing_unless_stderr_is_a_terminal(monkeypatch, stderr, shown):
+    monkeypatch.setenv("TERM", "xterm")
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "stderr", stderr())
+    with progress.bar() as show:
+        show("counting", 1, 2)
+        show("counting", 2, 2)
+    assert ("counting" in sys.stderr.getvalue()) is shown
+    assert bool(sys.stderr.getvalue()) is shown
+
+
+def test_a_malformed_place_among_processes_is_refused(capsys):
+    assert cli.main(["train", "hex3", "--distributed", "here"]) == 2
+    assert "HOST:PORT,PROCESSES,NUMBER" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [1, 8, 13, 14])
+def test_the_report_shows_at_most_eight_rows_the_first_and_the_last_among_them(number, capsys):
+    row = {"seconds": 60.0, "positions": 10, "evaluation": {"random": {"score": 0.5}}}
+    rows = [row | {"iteration": 1000 + i} for i in range(number)]
+    report.summarise(types.SimpleNamespace(read_metrics=lambda: rows), Console())
+    shown = re.findall(r"\b10\d\d\b", capsys.readouterr().out)
+    assert len(shown) == len(set(shown)) == min(8, number)
+    assert (shown[0], shown[-1]) == ("1000", str(999 + number))

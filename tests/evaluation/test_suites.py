@@ -1,0 +1,258 @@
+"""Position suites: extraction, proofs, selection, scores, the ready-made ones, the command."""
+
+import collections
+import functools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from azjax import cli, positions
+from azjax.common.agent import Agent
+from azjax.envs import Hex, PositionError
+from azjax.evaluation import suites
+from azjax.positions import sets as position_sets
+from azjax.solvers.core import Solution
+from azjax.solvers.hex.search import MoveResults
+from azjax.solvers.hex.solver import make_solver
+from tests.reference import exhaustive
+
+RECIPE = suites.Recipe(games=40, sources=("random",), max_winning=3, a_colour=12)
+
+
+@functools.cache
+def solver_of(size):
+    return make_solver(Hex(size))
+
+
+@functools.cache
+def small_suite():
+    return suites.build(Hex(3), lambda: solver_of(3), RECIPE)
+
+
+def record_of(game, *games):
+    records = np.full((len(games), game.max_plies), -1, np.int32)
+    for row, moves in enumerate(games):
+        actions = [game.text_to_action(move) for move in moves.split()]
+        records[row, : len(actions)] = actions
+    return records
+
+
+def first_legal_agent(game):
+    def act(params, key, states):
+        return jnp.argmax(jax.vmap(game.legal_action_mask)(states), -1)
+
+    return Agent("first", act)
+
+
+def line(moves, optimal, size=2):
+    return positions.parse_position({"game": "hex", "size": size, "moves": moves, "optimal": optimal})
+
+
+def test_two_games_with_common_positions_give_each_position_once():
+    # Two games of five moves like those of Daliri 2022, Figure 6.1: six positions each with the empty board, which is
+    # common to both, as is the one with black b2, c1 and white b1.
+    game = Hex(3)
+    found = suites.extract_positions(game, record_of(game, "b2 b1 c1 b3 a3", "c1 b1 b2 a1 b3"))
+    assert len(found.plies) == 10
+    assert collections.Counter(found.plies.tolist()) == {0: 1, 1: 2, 2: 2, 3: 1, 4: 2, 5: 2}
+
+
+def test_extracted_moves_lead_to_their_position():
+    game = Hex(3)
+    found = suites.extract_positions(game, record_of(game, "b2 b1 c1 b3 a3", "c1 b1 b2 a1 b3"))
+    for row in range(len(found.plies)):
+        x = game.init(jax.random.key(0))
+        for action in found.moves[row][: found.plies[row]]:
+            x = game.step(x, action)
+        assert np.array_equal(x.board, found.states.board[row])
+
+
+def test_bins_give_their_hardest_position_in_turn():
+    bins = np.array([4, 4, 4, 9, 9, 7])
+    hardness = np.array([1.0, 3.0, 2.0, 5.0, 6.0, 0.5])
+    # First the hardest of 4, 7 and 9 stones, then the second ones, and so on.
+    assert suites.select(bins, hardness, 4).tolist() == [1, 5, 4, 2]
+    assert suites.select(bins, hardness, 100).tolist() == [1, 5, 4, 2, 3, 0]
+    assert suites.select(bins[:0], hardness[:0], 3).tolist() == []
+
+
+def test_suite_sizes_are_those_of_the_thesis():
+    assert suites.suite_size([443, 210]) == 105
+    assert suites.suite_size([2650, 2635]) == 250
+
+
+def test_every_position_of_a_suite_holds_what_the_recipe_asks_and_brute_force_confirms_it():
+    game = Hex(3)
+    truth = exhaustive.solve(game, position_sets.start_of(game))
+    read = [positions.parse_position(fields) for fields in small_suite().lines]
+    rows = exhaustive.find(truth, positions.stack(position.state for position in read))
+    for position, row in zip(read, rows):
+        winning = np.flatnonzero(np.nan_to_num(truth.action_values[row]) > 0)
+        named = [game.text_to_action(move, position.state) for move in position.fields["optimal"]]
+        assert sorted(named) == winning.tolist()
+        assert 1 <= len(winning) <= 3
+        assert len(winning) < np.sum(~np.isnan(truth.action_values[row]))
+
+
+def test_a_suite_has_as_many_positions_of_each_colour_as_asked_and_none_twice():
+    read = [positions.parse_position(fields) for fields in small_suite().lines]
+    states = positions.stack(position.state for position in read)
+    assert np.bincount(states.current_player).tolist() == [12, 12]
+    assert len(position_sets.first_of_each(states)) == 24
+
+
+def test_the_same_recipe_makes_the_same_suite():
+    assert suites.build(Hex(3), lambda: solver_of(3), RECIPE).lines == small_suite().lines
+
+
+def test_the_counts_of_the_stages_agree():
+    counts = small_suite().counts
+    assert counts["games"] == 40
+    assert sum(counts["won_by_player"]) + counts["lost"] + counts["not_proven"] == counts["solved_or_tried"]
+
+
+class StubSolver:
+    """Proves every position but those of three stones; each of its moves takes as many nodes as its number, squared."""
+
+    def __init__(self, game):
+        self.game = game
+
+    def solve(self, states):
+        stones = np.sum(np.asarray(states.board) != 0, axis=1)
+        legal = position_sets.legal_moves(self.game, states)
+        value = np.where(stones == 3, np.nan, 1).astype(np.float32)
+        return Solution(value, legal & (stones != 3)[:, None], stones != 3, stones * 0.0, stones)
+
+    def winning_moves(self, state):
+        nodes = np.arange(9) ** 2
+        return MoveResults(np.ones(9, np.int8), nodes, nodes * 1.0)
+
+
+def test_what_the_solver_gives_up_is_unknown_and_not_lost():
+    game = Hex(3)
+    candidates = suites.extract_positions(game, record_of(game, "b2 b1 c1 b3"))
+    truth = suites.prove(StubSolver(game), candidates)
+    assert dict(zip(candidates.plies.tolist(), truth.proven.tolist())) == {
+        0: True,
+        1: True,
+        2: True,
+        3: False,
+        4: True,
+    }
+    assert not truth.winning[candidates.plies == 3].any()
+
+
+def test_effort_is_the_median_over_winning_moves_alone():
+    game = Hex(3)
+    candidates = suites.extract_positions(game, record_of(game, "b2"))
+    winning = np.zeros((2, 9), bool)
+    winning[0, [2, 3, 8]] = True  # 4, 9 and 64 nodes
+    winning[1, [0, 5]] = True  # none, as the mirror image of another move, and 25 nodes
+    assert suites.effort(lambda: StubSolver(game), candidates, winning).tolist() == [9, 25]
+
+
+def test_the_score_is_the_share_of_optimal_moves_by_colour():
+    # The agent plays the first empty cell of a1, b1, a2, b2.
+    suite = [
+        line([], ["b1", "a2"]),  # Black plays a1: wrong; 2 of 4 moves are right
+        line(["b2", "a1"], ["b1"]),  # Black plays b1: right; 1 of 2
+        line(["a1"], ["a2"]),  # White plays b1: wrong; 1 of 3
+        line(["a1", "a2", "b1"], ["b2"]),  # White plays b2: right; 1 of 1
+    ]
+    result = suites.run(first_legal_agent, suite, jax.random.key(0))
+    assert [answer.move for answer in result.answers] == ["a1", "b1", "b1", "b2"]
+    assert (result.all.correct, result.all.positions) == (2, 4)
+    assert [score.correct for score in result.by_player] == [1, 1]
+    assert result.all.chance == pytest.approx((2 / 4 + 1 / 2 + 1 / 3 + 1) / 4)
+
+
+def test_an_agent_that_knows_the_solver_answers_everything():
+    game = Hex(3)
+
+    def act(params, key, states):
+        return np.argmax(solver_of(3).optimal_actions(states), axis=1)
+
+    suite = [positions.parse_position(fields) for fields in small_suite().lines]
+    result = suites.run(lambda game: Agent("solver", act, on_host=True), suite, jax.random.key(0))
+    assert result.all.share == 1
+    assert game.num_actions == 9
+
+
+def test_a_move_that_is_not_legal_is_wrong_and_has_no_name():
+    def act(params, key, states):
+        return np.zeros(len(states.current_player), np.int32)
+
+    result = suites.run(
+        lambda game: Agent("stubborn", act, on_host=True), [line(["a1"], ["b1"])], jax.random.key(0)
+    )
+    assert result.answers[0].move is None
+    assert not result.answers[0].correct
+
+
+def test_suites_of_several_boards_are_answered_in_the_order_of_the_file():
+    suite = [line([], ["a1"], size=3), line(["a1"], ["a2"]), line(["a1"], ["b1"], size=3)]
+    result = suites.run(first_legal_agent, suite, jax.random.key(0))
+    assert [answer.correct for answer in result.answers] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "fewest", "bounds"),
+    [("hex5", 5, 250, (1, 5)), ("hex6", 6, 100, (1, 5)), ("hex8", 8, 100, (2, 4))],
+)
+def test_ready_made_suites_are_what_their_recipe_says(name, size, fewest, bounds):
+    lines = [json.loads(text) for text in suites.find_suite(name).read_text().splitlines()]
+    recipe = json.loads(suites.find_suite(name).with_suffix(".recipe.json").read_text())
+    assert {fields["size"] for fields in lines} == {size} == {recipe["size"]}
+    to_move = collections.Counter(len(fields["moves"]) % 2 for fields in lines)
+    assert [to_move[0], to_move[1]] == recipe["counts"]["chosen_by_player"]
+    assert min(to_move.values()) >= fewest
+    assert all(bounds[0] <= len(fields["optimal"]) <= bounds[1] for fields in lines)
+
+
+def test_moves_of_a_ready_made_suite_are_proven_again():
+    suite = suites.read_suite("hex5")[::50]
+    optimal = solver_of(5).optimal_actions(positions.stack(position.state for position in suite))
+    for position, mask in zip(suite, optimal):
+        named = {position.game.action_to_text(action) for action in np.flatnonzero(mask)}
+        assert named == set(position.fields["optimal"])
+
+
+def test_a_suite_without_answers_is_refused(tmp_path):
+    (tmp_path / "plain.jsonl").write_text('{"game": "hex", "size": 3}\n')
+    with pytest.raises(PositionError, match='position 1: a suite needs "optimal"'):
+        suites.read_suite(tmp_path / "plain.jsonl")
+
+
+def test_an_unknown_suite_is_refused_with_the_names_there_are():
+    with pytest.raises(ValueError, match=r"there is no suite hex99; give a file, or one of .*hex5"):
+        suites.find_suite("hex99")
+
+
+def test_a_recipe_of_unknown_games_is_refused():
+    with pytest.raises(ValueError, match="sources must be some of random, mixed, strong"):
+        suites.Recipe(sources=("weak",))
+
+
+def test_the_command_prints_every_answer_and_the_summary(tmp_path, capsys):
+    (tmp_path / "two.jsonl").write_text(
+        '{"game": "hex", "size": 2, "moves": ["a1", "a2", "b1"], "optimal": ["b2"]}\n'
+        '{"game": "hex", "size": 2, "moves": ["b2", "a1", "a2"], "optimal": [1]}\n'
+    )
+    assert cli.main(["suite", "run", "random", str(tmp_path / "two.jsonl"), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    # One cell is left in each position: b2, which is action 3, and b1, which is action 1.
+    assert [(answer["move"], answer["action"]) for answer in printed["answers"]] == [("b2", 3), ("b1", 1)]
+    assert printed["summary"]["all"]["share"] == 1
+    assert printed["summary"]["by_player"][0] is None
+
+
+def test_the_command_builds_a_suite_with_its_recipe(tmp_path, capsys):
+    out = tmp_path / "hex2.jsonl"
+    arguments = ["--size", "2", "--sources", "random", "--games", "8", "--a-colour", "1", "--out", str(out)]
+    assert cli.main(["suite", "build", "hex", *arguments, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads((tmp_path / "hex2.recipe.json").read_text())
+    assert len(suites.read_suite(out)) == 2

@@ -1,0 +1,321 @@
+"""The compiled iteration: what it keeps, what it learns, and that devices make no difference."""
+
+import dataclasses
+import functools
+import json
+import pathlib
+import socket
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from azjax import training
+from azjax.envs import PgxGame
+from azjax.search import SearchOutput
+from azjax.search import config as search_config
+from azjax.training import alphazero as run
+from azjax.training import checkpoint
+from azjax.training.config import ReplayConfig, SearchConfig, SelfplayConfig
+from tests import processes
+from tests.training_cases import SMALL, at_the_limit, digest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+SHORT = [
+    *("--iterations", "6", "--selfplay.lanes", "16", "--replay.warm-up", "100", "--replay.capacity", "512"),
+    *(
+        "--search.simulations",
+        "4",
+        "--save-every",
+        "2",
+        "--evaluation.pairs",
+        "2",
+        "--evaluation.simulations",
+        "2",
+    ),
+    *("--evaluation.uct-simulations", "2", "--evaluation.no-truth"),
+]
+
+
+def with_devices(devices, module, *arguments):
+    environment = processes.environment(devices)
+    command = [sys.executable, "-m", module, *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=600
+    ).stdout
+
+
+@functools.cache
+def small_trainer():
+    """The small run with its iteration compiled once for all tests."""
+    trainer = training.make_trainer(SMALL, training.make_mesh(1))
+    compiled, _ = run.compile_iteration(trainer, trainer.init(jax.random.key(0)))
+    return trainer._replace(iteration=compiled)
+
+
+def test_an_iteration_gives_back_what_it_took():
+    trainer = small_trainer()
+    run.check_carried(trainer.init(jax.random.key(0)), trainer.iteration)  # raises if it does not
+
+
+def test_one_executable_serves_warm_up_and_learning():
+    trainer = small_trainer()
+    state = trainer.init(jax.random.key(0))
+    seen = set()
+    for _ in range(4):
+        state, metrics = trainer.iteration(state)  # an executable refuses what it was not compiled for
+        seen.add(float(metrics.losses.total) > 0)
+    assert seen == {False, True}
+
+
+def test_nothing_is_learned_while_warming_up():
+    trainer = small_trainer()
+    state = trainer.init(jax.random.key(0))
+    before = digest(state.params)
+    state, metrics = trainer.iteration(state)
+    assert int(metrics.stored) < SMALL.replay.warm_up
+    assert int(state.updates) == 0
+    assert digest(state.params) == before
+
+
+def test_learning_and_counting_go_on_past_the_largest_number():
+    trainer = small_trainer()
+    state = trainer.init(jax.random.key(0))
+    for _ in range(10):
+        state, metrics = trainer.iteration(state)
+    assert (state.ring.written > state.ring.capacity).all()
+    ordinary = jax.tree.map(jnp.copy, state)
+    # One each: an iteration consumes what it is given.
+    positions, games, updates = (training.Count(jnp.uint32(0), jnp.uint32(2**32 - 10)) for _ in range(3))
+    state = jax.device_put(
+        state._replace(ring=at_the_limit(state.ring), positions=positions, games=games, updates=updates),
+        jax.tree.map(lambda leaf: leaf.sharding, ordinary),
+    )
+    for _ in range(4):
+        state, metrics = trainer.iteration(state)
+        ordinary, expected = trainer.iteration(ordinary)
+        row, same = run.metrics_row(state, metrics), run.metrics_row(ordinary, expected)
+        assert row["loss"] == same["loss"] and row["loss"]["total"] > 0
+        assert row["stored"] == same["stored"] == SMALL.replay.capacity
+    assert digest(state.params) == digest(ordinary.params)
+    assert row["positions"] == 2**32 - 10 + 4 * SMALL.selfplay.lanes * SMALL.selfplay.plies
+    assert row["updates"] == 2**32 - 10 + 4 * SMALL.updates
+    assert 2**32 - 10 < row["games"] < row["positions"]
+
+
+def test_nothing_is_learned_before_enough_is_stored_though_every_group_has_some():
+    trainer = small_trainer()
+    state = trainer.init(jax.random.key(0))
+    some = jax.device_put(jnp.ones_like(state.ring.written), state.ring.written.sharding)
+    state, metrics = trainer.iteration(state._replace(ring=state.ring._replace(written=some)))
+    assert SMALL.replay.groups <= int(metrics.stored) < SMALL.replay.warm_up
+    assert int(state.updates) == 0
+
+
+def test_self_play_uses_the_newest_weights():
+    """A peer kept playing with the weights of the last evaluation."""
+    trainer = small_trainer()
+    results = []
+    for shift in (0.0, 1.0):
+        state = trainer.init(jax.random.key(0))
+        weights = jax.tree.map(
+            lambda w, shift=shift: w + shift * jnp.arange(w.size).reshape(w.shape), state.params.weights
+        )
+        state, _ = trainer.iteration(state._replace(params=state.params._replace(weights=weights)))
+        results.append(digest(state.lanes.state))
+    assert results[0] != results[1]
+
+
+def test_the_same_key_gives_the_same_run_and_another_key_another():
+    trainer = small_trainer()
+    runs = []
+    for seed in (0, 0, 1):
+        state = trainer.init(jax.random.key(seed))
+        for _ in range(3):
+            state, _ = trainer.iteration(state)
+        runs.append(digest(state))
+    assert runs[0] == runs[1] != runs[2]
+
+
+def test_evaluation_weights_are_the_running_mean():
+    trainer = small_trainer()
+    state = trainer.init(jax.random.key(0))
+    while int(state.updates) == 0:
+        state, _ = trainer.iteration(state)
+    gap = [
+        float(jnp.abs(a - b).max())
+        for a, b in zip(jax.tree.leaves(state.params), jax.tree.leaves(state.average))
+    ]
+    assert max(gap) > 0
+
+
+def test_the_weights_for_evaluation_follow_the_newest_by_the_decay():
+    # Targets that are no numbers make every update a skipped one. The weights then stand still, and of what the
+    # averaged ones are apart from them each update leaves 0.9, the decay of the small run.
+    trainer = small_trainer()
+    state = trainer.init(jax.random.key(0))
+    while int(state.updates) == 0:
+        state, _ = trainer.iteration(state)
+    places = jax.tree.map(lambda leaf: leaf.sharding, state)
+    rows = state.ring.rows._replace(value=jnp.full_like(state.ring.rows.value, jnp.nan))
+    apart = jax.tree.map(lambda weight: weight + 1, state.params)
+    state = jax.device_put(state._replace(ring=state.ring._replace(rows=rows), average=apart), places)
+    before = digest(state.params)
+    state, metrics = trainer.iteration(state)
+    assert int(metrics.skipped_updates) == SMALL.updates
+    assert digest(state.params) == before
+    for newest, averaged in zip(jax.tree.leaves(state.params), jax.tree.leaves(state.average)):
+        np.testing.assert_allclose(averaged - newest, 0.9**SMALL.updates, atol=1e-6)
+
+
+def test_games_are_the_same_on_any_number_of_devices():
+    """Equal to the bit: every move, position, outcome and key. Equal up to rounding: policies and weights,
+    because a matrix product may round differently for a batch of another size."""
+    rows = [
+        json.loads(line)
+        for line in with_devices(8, "tests.training_cases", "devices", "1,2,4,8").splitlines()
+    ]
+    assert [row["devices"] for row in rows] == [1, 2, 4, 8]
+    for row in rows[1:]:
+        assert row["played"] == rows[0]["played"]
+        assert row["updates"] == rows[0]["updates"] > 0
+        np.testing.assert_allclose(row["weights"], rows[0]["weights"], atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "kind, noise, amount", [("gumbel", "gumbel_scale", 1.0), ("puct", "dirichlet_fraction", 0.25)]
+)
+def test_only_full_searches_explore(kind, noise, amount, monkeypatch):
+    made = []
+    monkeypatch.setattr(search_config, kind, lambda game, evaluate, **options: made.append(options))
+    monkeypatch.setattr(search_config, "playout_cap", lambda full, quick, share: share)
+    options = SearchConfig(
+        kind=kind, simulations=9, quick_simulations=3, full_share=0.5, dirichlet_fraction=0.25
+    )
+    config = dataclasses.replace(SMALL, search=options)
+    assert training.make_search(config, config.game) == 0.5
+    assert [(search["simulations"], search[noise]) for search in made] == [(9, amount), (3, 0.0)]
+
+
+def test_only_the_first_moves_are_drawn_from_the_flattened_visits():
+    selfplay_options = SelfplayConfig(lanes=16, flattened_opening=True, temperature_drop=4)
+    choose = training.make_action_choice(dataclasses.replace(SMALL, selfplay=selfplay_options))
+    lanes = 2000
+    visits = jnp.tile(jnp.array([30, 10, 0]), (lanes, 1))
+    legal = jnp.ones((lanes, 3), bool)
+    best = jnp.zeros(lanes, jnp.int32)
+    zeros = jnp.zeros(lanes)
+    output = SearchOutput(best, zeros, zeros, visits, zeros, zeros, zeros)
+    keys = jax.random.split(jax.random.key(0), lanes)
+    assert not choose(keys, output, jnp.full(lanes, 4), legal).any()
+    counts = np.bincount(choose(keys, output, jnp.full(lanes, 3), legal), minlength=3)
+    # Jacobsen 2019: softmax(1.5 * share of visits), of the shares 3/4, 1/4 and 0.
+    expected = lanes * np.exp([1.125, 0.375, 0.0]) / np.exp([1.125, 0.375, 0.0]).sum()
+    assert (((counts - expected) ** 2) / expected).sum() < 13.8  # chi-square, 2 degrees of freedom, 99.9 %
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def test_two_processes_train_as_one_does_and_leave_a_run_that_one_can_continue(tmp_path):
+    environment = processes.environment(devices=2)
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "azjax.cli", "train", "hex3", "--out", str(tmp_path / "two"), *SHORT]
+    workers = [
+        subprocess.Popen(
+            [*command, "--distributed", f"{address},2,{number}"],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for number in range(2)
+    ]
+    said = [worker.communicate(timeout=600)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], "\n".join(said)
+    with_devices(4, "azjax.cli", "train", "hex3", "--out", str(tmp_path / "one"), *SHORT)
+
+    two, one = (checkpoint.open_run(tmp_path / name) for name in ("two", "one"))
+    assert len(two.read_metrics()) == 6  # one process writes, not both
+    exact = ("iteration", "positions", "games", "updates", "mean_plies", "first_player_score", "stored")
+    for row, expected in zip(two.read_metrics()[:4], one.read_metrics()):  # later games see the rounding
+        assert {field: row[field] for field in exact} == {field: expected[field] for field in exact}
+    assert two.iterations == one.iterations
+    more = [*SHORT, "--iterations", "8", "--resume"]
+    with_devices(1, "azjax.cli", "train", "hex3", "--out", str(tmp_path / "two"), *more)
+    assert [row["iteration"] for row in two.read_metrics()] == list(range(1, 9))
+
+
+@pytest.mark.usefixtures("quickly_compiled")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_self_play_stays_finite(dtype):
+    config = dataclasses.replace(SMALL, selfplay_dtype=dtype)
+    trainer = training.make_trainer(config, training.make_mesh(1))
+    state = trainer.init(jax.random.key(0))
+    for _ in range(4):
+        state, metrics = trainer.iteration(state)
+    assert float(metrics.losses.total) > 0
+    assert int(metrics.skipped_updates) == 0
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(jax.device_get(state.params)))
+    assert np.isfinite(jax.device_get(state.ring.rows.value)).all()
+
+
+@pytest.mark.usefixtures("quickly_compiled")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"search": SearchConfig(kind="puct", simulations=4, dirichlet_alpha=0.3)},
+        {
+            "search": SearchConfig(simulations=6, quick_simulations=2, full_share=0.5),
+            "network": dataclasses.replace(SMALL.network, value="wdl", normalisation="batch"),
+        },
+        {
+            "search": SearchConfig(kind="puct", simulations=4, evaluate_terminals_with_network=True),
+            "selfplay": SelfplayConfig(lanes=16, plies=6, flattened_opening=True),
+        },
+        {
+            "selfplay": SelfplayConfig(lanes=16, plies=6, openings="A1", value_target="td_lambda"),
+            "replay": dataclasses.replace(SMALL.replay, window_games=64, by_game=True),
+        },
+    ],
+    ids=["puct", "playout cap, win-draw-loss, batch norm", "category A", "openings and a window in games"],
+)
+def test_every_way_of_playing_and_learning_runs(changes):
+    trainer = training.make_trainer(dataclasses.replace(SMALL, **changes), training.make_mesh(1))
+    state = trainer.init(jax.random.key(0))
+    for _ in range(4):
+        state, metrics = trainer.iteration(state)
+    assert float(metrics.losses.total) > 0
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(jax.device_get(state.params)))
+
+
+@pytest.mark.usefixtures("quickly_compiled")
+def test_a_game_of_pgx_trains_through_the_same_function():
+    config = dataclasses.replace(
+        SMALL, game=PgxGame("connect_four"), replay=ReplayConfig(capacity=1024, batch_size=32, warm_up=64)
+    )
+    trainer = training.make_trainer(config, training.make_mesh(1))
+    state = trainer.init(jax.random.key(0))
+    for _ in range(10):
+        state, metrics = trainer.iteration(state)
+    assert float(metrics.losses.total) > 0
+
+
+def test_more_devices_than_there_are_is_an_error_that_says_so():
+    with pytest.raises(ValueError, match="devices must be between 1 and"):
+        training.make_mesh(1000)
+
+
+def test_groups_that_the_processes_cannot_share_are_an_error_that_says_so(monkeypatch):
+    monkeypatch.setattr(jax, "process_count", lambda: 3)
+    with pytest.raises(ValueError, match=r"replay.groups must be a multiple of .* processes \(3\), got 8"):
+        training.make_mesh(groups=8)
