@@ -17,6 +17,7 @@ A file holds any number of games; `.sgf` is SGF, everything else the plain notat
 
 import dataclasses
 import functools
+import importlib.metadata
 import os
 import re
 from collections.abc import Iterable
@@ -25,7 +26,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from azjax import __version__, positions
+from azjax import positions
 from azjax.common import atomic, files
 from azjax.common.agent import FORFEIT, RESIGN
 from azjax.envs.core import Game, GameError, GameState, move_marks
@@ -155,7 +156,8 @@ def to_sgf(record: GameRecord) -> str:
     game = record.game
     if game.name != Hex.name:
         raise RecordError(f"SGF is for Hex alone; write {game.name} in the plain notation")
-    root = [("AP", f"azjax:{__version__}"), ("FF", "4"), ("GM", "11"), ("SZ", str(game.size))]
+    version = importlib.metadata.version("azjax")
+    root = [("AP", f"azjax:{version}"), ("FF", "4"), ("GM", "11"), ("SZ", str(game.size))]
     root += [("PB", record.players[0]), ("PW", record.players[1])] if any(record.players) else []
     if record.result is not None:
         why = {"resignation": "R", "forfeit": "F"}.get(record.ending, "")
