@@ -35,9 +35,13 @@ soak: setup
 	$(BIN)/python -m pytest --soak --hypothesis-profile soak tests/cli/test_fuzz.py tests/training/test_chaos.py tests/training/test_presets.py
 	$(BIN)/python -m tests.soak --hours 2
 
+# Folders are all that the last two can read, so they read a copy in which envs/ lies where it is installed.
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	rm -rf build/lint && mkdir -p build/lint && cp -R azjax build/lint && cp -R envs build/lint/azjax
+	cd build/lint && $(CURDIR)/$(BIN)/lint-imports --config $(CURDIR)/pyproject.toml --no-cache --no-logo
+	$(BIN)/pyrefly check
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .jax_cache

@@ -5,7 +5,7 @@ On larger boards of Hex and of Dots and Boxes the first two ask a solver for eac
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from azjax.envs.core import Game, GameState, random_action
 from azjax.envs.dots_and_boxes import DotsAndBoxes
 from azjax.envs.hex import Hex
 from azjax.solvers import has_solver, room_of
-from azjax.solvers.core import SearchingSolver, TooLargeError
+from azjax.solvers.core import SearchingSolver, Solution, TooLargeError
 from azjax.solvers.tables import Tables, Truth, has_table, truth_of
 
 Narrow = Callable[[GameState, np.ndarray, np.ndarray], np.ndarray]
@@ -233,7 +233,14 @@ def _best_outcomes(solver: SearchingSolver, states: GameState) -> tuple[np.ndarr
     return best, np.where(value == high.max(axis=1), value, np.nan)
 
 
-def _margin_or_hard(game: DotsAndBoxes, solver: SearchingSolver) -> _Preference:
+class _MarginSolver(SearchingSolver, Protocol):
+    """A solver that can be asked for margins where the game is about outcomes, as that of Dots and Boxes."""
+
+    def solve(self, states: GameState, reward: str | None = None) -> Solution:
+        """As in `Solver`; by default with the game's own reward."""
+
+
+def _margin_or_hard(game: DotsAndBoxes, solver: _MarginSolver) -> _Preference:
     """The best margin of lost positions, and of all if the game is about it; what time does not allow, as `hard`."""
     hard = jax.jit(jax.vmap(make_choices(game, "hard")))
 
@@ -281,7 +288,7 @@ def _resist(game: Hex, solver: SearchingSolver) -> _Preference:
     return _Preference(lambda states, moves, value: np.asarray(compiled(states, moves)))
 
 
-_PREFERENCES = {
+_PREFERENCES: dict[str, Callable[..., _Preference]] = {
     Hex.name: _resist,
     DotsAndBoxes.name: _margin_or_hard,
 }  # of games without a table on some boards

@@ -160,18 +160,17 @@ class Norm(nnx.Module):
         config = plan.config
         kind = NORMALISATIONS[config.normalisation]
         options = {"epsilon": config.norm_epsilon, "dtype": jnp.float32, "rngs": plan.rngs}
-        self.over_batch = kind is nnx.BatchNorm
-        if self.over_batch:
+        if kind is nnx.BatchNorm:
             options |= {"momentum": config.norm_momentum, "axis_name": plan.axis_name}
-        self.layer = kind and kind(features, **options)
+        self.layer = None if kind is None else kind(features, **options)
 
     def __call__(self, x: jax.Array, now: Pass) -> jax.Array:
         """[..., features] -> the same."""
         if self.layer is None:
             return x
-        if not self.over_batch:
-            return self.layer(x).astype(x.dtype)
-        return self.layer(x, use_running_average=not now.train, mask=now.mask).astype(x.dtype)
+        if isinstance(self.layer, nnx.BatchNorm):
+            return self.layer(x, use_running_average=not now.train, mask=now.mask).astype(x.dtype)
+        return self.layer(x).astype(x.dtype)
 
 
 class GlobalPooling(nnx.Module):
