@@ -114,15 +114,15 @@ def _decaying(config: TrainConfig) -> TrainConfig:
     return dataclasses.replace(config, optimiser=optimiser, evaluation=evaluation)
 
 
-def _tiny(game, iterations: int, openings: str = "R6") -> TrainConfig:
+def _tiny(game, iterations: int, **changes) -> TrainConfig:
     """For boards on which a small dense network is enough."""
     return _decaying(
         _quick(
             game,
             network=NetworkConfig(tower="mlp", blocks=2, channels=128, heads="dense", global_pooling=False),
-            selfplay=SelfplayConfig(lanes=128, plies=8, openings=openings),
             replay=ReplayConfig(capacity=16384, batch_size=256, reuse=4.0, warm_up=1024),
             iterations=iterations,
+            **({"selfplay": SelfplayConfig(lanes=128, plies=8, openings="R6")} | changes),
         )
     )
 
@@ -142,7 +142,7 @@ _QUICK: dict[str, Callable[[], TrainConfig]] = {
             iterations=2000,
         )
     ),
-    "dots-2x2": lambda: _tiny(DotsAndBoxes(2, 2), 300, "R10"),
+    "dots-2x2": lambda: _tiny(DotsAndBoxes(2, 2), 300, **_varied("U", 0.7)),
     "dots-3x3": lambda: _decaying(
         _quick(
             DotsAndBoxes(3, 3),
