@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.up-to-date
+# uv where it is installed, else pip.
+INSTALL := $(if $(shell command -v uv),uv pip install --python $(BIN)/python,$(BIN)/python -m pip install --disable-pip-version-check) --quiet
 # A file of tests stays in one process, which makes its fixtures once; tests/conftest.py says which files begin.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder --durations=15 --durations-min=5
 
@@ -9,14 +11,23 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.2
 
-.PHONY: setup train gallery test test-quick soak lint clean
+.PHONY: setup constraints train gallery test test-quick soak lint clean
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,plots]'
+	$(INSTALL) --constraint constraints.txt --editable '.[test,plots]'
 	touch $@
+
+# Writes down the versions installed here of what pyproject.toml names. Upgrade what should be newer, run the
+# tests, then run this.
+constraints: setup
+	echo "# The versions azjax is developed with; written by \`make constraints\`." > constraints.txt
+	$(BIN)/python -c "import importlib.metadata as m, re; \
+	names = {re.match(r'[\w.-]+', line)[0] for line in m.requires('azjax') if 'notebooks' not in line} - {'azjax'}; \
+	print(*sorted(f'{name}=={m.version(name)}' for name in names), sep='\n')" >> constraints.txt
+	touch $(STAMP)
 
 train: setup  # a run that was stopped goes on, a finished one says so
 	if test -e runs/hex5/config.json; then $(BIN)/azjax resume runs/hex5; else $(BIN)/azjax train hex5; fi
