@@ -110,7 +110,7 @@ class Started:
         return time.perf_counter() - start
 
 
-def seconds_an_iteration(config: TrainConfig) -> float:
+def seconds_per_iteration(config: TrainConfig) -> float:
     """Of iterations that learn, compiling aside."""
     started = Started(config)
     while int(started.state.updates) == 0:
@@ -166,7 +166,7 @@ def main(config: Config) -> None:
                 continue
             variant = VARIANTS[name](theses.preset(config.preset))
             iterations = config.iterations or max(
-                1, round(60 * config.minutes / seconds_an_iteration(variant))
+                1, round(60 * config.minutes / seconds_per_iteration(variant))
             )
             title = f"{name}, seed {seed}, {iterations} iterations"
             with tempfile.TemporaryDirectory() as folder:

@@ -33,7 +33,7 @@ from azjax.positions import PositionLine
 from azjax.positions import sets as position_sets
 from azjax.search import uct
 
-MOST_A_COLOUR = 250  # Daliri's limit
+MOST_PER_COLOUR = 250  # Daliri's limit
 _LANES, _FEW_LANES = 128, 16  # positions an agent is asked about at once
 _SOLVED_AT_ONCE = 16
 _RANDOM_OPENING = 1  # first moves drawn at random, as strong players repeat themselves
@@ -279,7 +279,7 @@ def effort(
 
 def suite_size(won: Sequence[int]) -> int:
     """Positions a colour, for so many won positions of each: half of the rarer colour's, at most 250."""
-    return min(MOST_A_COLOUR, min(won) // 2)
+    return min(MOST_PER_COLOUR, min(won) // 2)
 
 
 def select(bins: np.ndarray, hardness: np.ndarray, size: int) -> np.ndarray:

@@ -37,7 +37,7 @@ SIMULATIONS = (32, 64, 128, 256, 512, 1024)  # with which Karki measures policie
 CATEGORIES = ("seen", "neighbouring", "other")
 
 _FORMAT = 2  # of the judges kept on disk; changes whenever their positions do
-_ROWS_A_CALL = 1024
+_ROWS_PER_CALL = 1024
 _JUDGED = 256  # positions of a truth judge
 
 
@@ -500,7 +500,7 @@ def best_response(game: Game, graph: position_sets.Graph, player: int) -> float:
 def values_of(evaluate: Evaluator, params: AnyParams) -> Callable[[GameState], np.ndarray]:
     """(states [n, ...]) -> values [n] of an evaluator."""
     function = functools.partial(_compiled_values(evaluate), params)
-    return lambda states: position_sets.in_parts(function, states, rows_a_call=_ROWS_A_CALL)
+    return lambda states: position_sets.in_parts(function, states, rows_per_call=_ROWS_PER_CALL)
 
 
 def network_act(evaluate: Evaluator, game: Game) -> Act:

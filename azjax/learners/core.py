@@ -67,7 +67,7 @@ class Learner(NamedTuple):
     step: Callable[[Any, Params, jax.Array], tuple[Any, dict[str, jax.Array]]]
     params: Callable[[Any], Params]  # of the agent that a state has learned
     act: Act  # that agent, as it is judged and as it plays
-    games_a_step: int
+    games_per_step: int
 
 
 def network_of(config: LearnerConfig, dense: Callable[..., Network]) -> Network:

@@ -136,7 +136,7 @@ def _check_memory(config: LearnerConfig, learner: Learner) -> None:
     position = memory.size_of(state)
     if isinstance(config, TDConfig):  # which learns from all positions of the games
         position = config.game.max_plies * (position + 4 * math.prod(config.game.observation_shape))
-    games = config.sessions * max(learner.games_a_step, config.evaluation_games)
+    games = config.sessions * max(learner.games_per_step, config.evaluation_games)
     memory.check(games * position, f"{games:,} games side by side")
 
 
@@ -198,7 +198,7 @@ def make_learning(config: LearnerConfig, make_opponent: MakeOpponent | None = No
         judge=lambda state, row, done: {},
         weights=lambda state: (state.previous, state.best),
         export=export,
-        counted="games_a_point",
+        counted="games_per_point",
         rate="games_per_second",
         remedy="a lower rate of learning",
     )
@@ -206,12 +206,12 @@ def make_learning(config: LearnerConfig, make_opponent: MakeOpponent | None = No
 
 def point_row(config: LearnerConfig, learner: Learner, iteration: int, measured: Measured) -> dict[str, Any]:
     """One line of metrics.jsonl: lists have one number a session."""
-    games = config.every * learner.games_a_step
+    games = config.every * learner.games_per_step
     row = {
         "iteration": iteration,
         "steps": iteration * config.every,
         "games": iteration * games,  # in training, of each session
-        "games_a_point": config.sessions * games,
+        "games_per_point": config.sessions * games,
     }
     for column, opponent in enumerate(OPPONENTS):
         row[opponent] = measured.scores[:, column].tolist()

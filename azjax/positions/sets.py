@@ -16,7 +16,7 @@ from azjax.common.memory import TooLargeError
 from azjax.envs import core
 from azjax.envs.core import Game, GameState
 
-_ROWS_A_CALL = 4096
+_ROWS_PER_CALL = 4096
 _SIZES = (64, 1024)
 _NO_EDGES = (np.zeros(0, np.int32),) * 3
 
@@ -82,21 +82,23 @@ def is_in(states: GameState, others: GameState) -> np.ndarray:
     return np.isin(keys_of(states), keys_of(others))
 
 
-def in_parts(function: Callable, states: GameState, *arguments: np.ndarray, rows_a_call: int = _ROWS_A_CALL):
+def in_parts(
+    function: Callable, states: GameState, *arguments: np.ndarray, rows_per_call: int = _ROWS_PER_CALL
+):
     """What a compiled function says of positions [batch, ...], asked some at a time.
 
     Args:
       function: (states [n, ...], *arguments [n, ...]) -> a pytree of [n, ...].
       states: the positions.
       arguments: what else it takes, a row a position.
-      rows_a_call: how many at a time. Batches are padded to one of few sizes, so that few programs are compiled.
+      rows_per_call: how many at a time. Batches are padded to one of few sizes, so that few programs are compiled.
     """
     number = size_of(states)
     if number == 0:
         one_row = jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape[1:]), leaf.dtype), (states, *arguments))
         shapes = jax.eval_shape(function, *one_row)
         return jax.tree.map(lambda shape: np.zeros((0, *shape.shape[1:]), shape.dtype), shapes)
-    size = min([rows_a_call, *(size for size in _SIZES if size >= number)])
+    size = min([rows_per_call, *(size for size in _SIZES if size >= number)])
     answers = []
     for begin in range(0, number, size):
         which = np.minimum(np.arange(begin, begin + size), number - 1)

@@ -160,7 +160,7 @@ def _store_finished(
 ) -> replay.Ring:
     """Appends the games of the lanes that are over, one after the other; `keys` [lanes] say what they overwrite."""
     with_final = ring.rows.final is not None
-    lanes_a_group = over.shape[0] // ring.written.shape[0]
+    lanes_per_group = over.shape[0] // ring.written.shape[0]
 
     def any_left(carry):
         _, left = carry
@@ -173,7 +173,7 @@ def _store_finished(
         replaces = True
         if overwrite < 1:
             replaces = jax.random.bernoulli(keys[lane], overwrite, rows.value.shape)
-        ring = replay.append_game(ring, lane // lanes_a_group, rows, lanes.length[lane], replaces)
+        ring = replay.append_game(ring, lane // lanes_per_group, rows, lanes.length[lane], replaces)
         return ring, left.at[lane].set(False)
 
     ring, _ = jax.lax.while_loop(any_left, store_one, (ring, over))

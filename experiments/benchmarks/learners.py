@@ -168,7 +168,7 @@ def learner_run(config: TDConfig | ESConfig, steps: int) -> tuple[Callable[[], o
         return jax.lax.scan(lambda s, k: learner.step(s, previous, k), state, jax.random.split(key, steps))[0]
 
     run = jax.jit(jax.vmap(one))
-    return lambda: run(state, keys), steps * learner.games_a_step * config.sessions
+    return lambda: run(state, keys), steps * learner.games_per_step * config.sessions
 
 
 def main(config: Config) -> None:

@@ -132,17 +132,17 @@ def checkers_slice(calls: int) -> Measured:
     on_devices = jax.device_put(table, programs.everywhere)
     spent = np.inf
     for call in range(-1, calls):  # the first one compiles
-        first = (call + 1) * (ranking.rows - analysis._rows_a_call) // calls
-        rows = np.arange(first, first + analysis._rows_a_call, dtype=np.int32)
+        first = (call + 1) * (ranking.rows - analysis._rows_per_call) // calls
+        rows = np.arange(first, first + analysis._rows_per_call, dtype=np.int32)
         start = time.process_time()
         boards = chinese_checkers.boards_of(game, rows)
         jax.block_until_ready(programs.next_rows(programs.plan, on_devices, boards, table[rows], np.int32(1)))
         if call >= 0:
             spent = min(spent, time.process_time() - start)
-    a_pass = spent * ranking.rows / analysis._rows_a_call
+    a_pass = spent * ranking.rows / analysis._rows_per_call
     whole = CHECKERS_PASSES * a_pass / 2
     text = f"{a_pass:.0f} CPU s a pass, {CHECKERS_PASSES} passes: {whole / 3600:.1f} h on two cores"
-    return Measured(text, calls * analysis._rows_a_call * ranking.columns, whole)
+    return Measured(text, calls * analysis._rows_per_call * ranking.columns, whole)
 
 
 def hex_openings(size: int, processes: int) -> Measured:

@@ -44,7 +44,7 @@ def test_strength_per_minute_trains_as_long_as_it_says_and_adds_a_row_once(study
     monkeypatch.setattr(study, "RESULTS", tmp_path / "results")
     speeds, trained, agents = [], [], []
 
-    def measured(config, measure=study.seconds_an_iteration):
+    def measured(config, measure=study.seconds_per_iteration):
         speeds.append(measure(config))
         return speeds[-1]
 
@@ -54,7 +54,7 @@ def test_strength_per_minute_trains_as_long_as_it_says_and_adds_a_row_once(study
         agents.append(shutil.copy(agent, tmp_path / f"{len(agents)}.npz"))
         return seconds
 
-    monkeypatch.setattr(study, "seconds_an_iteration", measured)
+    monkeypatch.setattr(study, "seconds_per_iteration", measured)
     monkeypatch.setattr(study, "train", noted)
     command = study.Config("hex3", minutes=0.002, seeds=(0, 7), only=("8 simulations",), simulations=(2,))
     study.main(command)

@@ -97,7 +97,7 @@ FAULTS = [
     Fault(
         "selfplay-lanes-dealt-to-the-groups",
         SELFPLAY,
-        "replay.append_game(ring, lane // lanes_a_group, rows,",
+        "replay.append_game(ring, lane // lanes_per_group, rows,",
         "replay.append_game(ring, lane % ring.written.shape[0], rows,",
         ("training/test_selfplay.py::test_a_group_stores_the_games_of_its_own_lanes",),
     ),

@@ -360,7 +360,7 @@ def test_training_may_meet_other_opponents(opponent):
     )
     assert fitness.shape == (2, 6)
     assert ((fitness >= 0) & (fitness <= 1)).all()
-    assert learner.games_a_step == 4 * make_strategy(config, 64).population
+    assert learner.games_per_step == 4 * make_strategy(config, 64).population
 
 
 def test_the_agent_is_the_mean():

@@ -53,9 +53,9 @@ _FILE = {
     "holds": "values of all positions",
     "version": 1,
 }
-_POSITIONS_A_CALL = 2**20  # and device: enough to hide the cost of a call, few enough for the caches
+_POSITIONS_PER_CALL = 2**20  # and device: enough to hide the cost of a call, few enough for the caches
 _CALLS_IN_LINE = 1  # so that no device waits for Python
-_LOOK_UPS_A_CALL, _FEW_LOOK_UPS = 1024, 32  # two sizes, so that few programs are compiled
+_LOOK_UPS_PER_CALL, _FEW_LOOK_UPS = 1024, 32  # two sizes, so that few programs are compiled
 _VALUES = np.array([0, -1, 1, np.nan], np.float32)  # of OPEN, LOSS, WIN, ILLEGAL
 _NANOSECONDS = 60.0  # a position and pass, on one core
 _WORKING_BYTES = 0.4e9  # the interpreter, and what the calls in line need
@@ -157,13 +157,13 @@ class CheckersSolver:
     def _look_up(self, question: Callable, states: State) -> tuple:
         """What `_codes` or `_codes_with_children` says about positions [batch, ...], as numpy arrays."""
         states = jax.tree.map(np.asarray, states._replace(history=None))
-        starts = range(0, max(1, len(states.ply)), _LOOK_UPS_A_CALL)
-        answers = [self._ask(question, states, slice(start, start + _LOOK_UPS_A_CALL)) for start in starts]
+        starts = range(0, max(1, len(states.ply)), _LOOK_UPS_PER_CALL)
+        answers = [self._ask(question, states, slice(start, start + _LOOK_UPS_PER_CALL)) for start in starts]
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *answers)
 
     def _ask(self, question: Callable, states: State, which: slice) -> tuple:
         number = len(states.ply[which])
-        padded = _FEW_LOOK_UPS if number <= _FEW_LOOK_UPS else _LOOK_UPS_A_CALL
+        padded = _FEW_LOOK_UPS if number <= _FEW_LOOK_UPS else _LOOK_UPS_PER_CALL
         part = jax.tree.map(lambda leaf: np.resize(leaf[which], (padded, *leaf.shape[1:])), states)
         answer = question(self.game, self.codes, part)
         return jax.tree.map(lambda leaf: np.asarray(leaf)[:number], answer)
@@ -306,8 +306,10 @@ class _Analysis:
         self.ranking = ranking_of(game)
         self.progress = progress
         devices = tuple(devices or jax.local_devices())
-        rows_a_device = min(_POSITIONS_A_CALL // self.ranking.columns, -(-self.ranking.rows // len(devices)))
-        self._rows_a_call = max(1, rows_a_device) * len(devices)
+        rows_per_device = min(
+            _POSITIONS_PER_CALL // self.ranking.columns, -(-self.ranking.rows // len(devices))
+        )
+        self._rows_per_call = max(1, rows_per_device) * len(devices)
         self._programs = _compile(game, stuck_loses, devices)
 
     def first_table(self, distances: bool) -> Table:
@@ -357,9 +359,9 @@ class _Analysis:
     def _in_line(self, call: Callable[[np.ndarray], jax.Array]) -> Iterator[tuple[slice, np.ndarray]]:
         """Calls a function with the numbers of all rows, some at a time; yields which, and the results."""
         waiting = deque()
-        for start in range(0, self.ranking.rows, self._rows_a_call):
-            rows = slice(start, min(start + self._rows_a_call, self.ranking.rows))
-            numbers = np.minimum(np.arange(start, start + self._rows_a_call), self.ranking.rows - 1)
+        for start in range(0, self.ranking.rows, self._rows_per_call):
+            rows = slice(start, min(start + self._rows_per_call, self.ranking.rows))
+            numbers = np.minimum(np.arange(start, start + self._rows_per_call), self.ranking.rows - 1)
             waiting.append((rows, call(numbers.astype(np.int32))))
             if len(waiting) > _CALLS_IN_LINE:
                 yield _finished(*waiting.popleft())

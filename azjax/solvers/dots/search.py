@@ -49,7 +49,7 @@ _MOST_WITHOUT_LIMIT = 44
 # The transposition table: 16 bytes an entry. Small boards need no more entries than they have positions.
 _MAX_ENTRIES = 2**24
 # Between two looks at the clock.
-_NODES_A_SLICE = 2**20
+_NODES_PER_SLICE = 2**20
 _ONE = np.uint64(1)
 _NO_LINE = 64
 _GROUND = -1
@@ -316,7 +316,7 @@ class _Search:
         while True:
             if self.deadline is not None and time.perf_counter() > self.deadline:
                 raise _OutOfTimeError
-            self.counters[_NODE_LIMIT] = self.counters[_NODES] + _NODES_A_SLICE
+            self.counters[_NODE_LIMIT] = self.counters[_NODES] + _NODES_PER_SLICE
             self.counters[_STOPPED] = 0
             proven = _search(self.graph, self.table, self.children, self.counters, np.uint64(rest), 0, bound)
             if not self.counters[_STOPPED]:

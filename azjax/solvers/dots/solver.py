@@ -42,8 +42,8 @@ MAX_LINES = 32
 AUTO_LINES = 24
 
 _COLUMN_LINES = 8
-_ROWS_A_STEP = 2048
-_STEPS_A_REPORT = 16
+_ROWS_PER_STEP = 2048
+_STEPS_PER_REPORT = 16
 _ILLEGAL = -128
 # What a file must be about to be read.
 _IDENTITY = {
@@ -108,17 +108,17 @@ def solve_table(
     each other without end when they have no more threads than devices.
     """
     rows, columns = _table_shape(game)
-    rows_a_step = min(_ROWS_A_STEP, rows)
+    rows_per_step = min(_ROWS_PER_STEP, rows)
     devices = list(devices or jax.local_devices()[: 1 if jax.default_backend() == "cpu" else None])
-    devices = devices[: 2 ** int(math.log2(min(len(devices), rows_a_step, columns)))]
-    solve_rows = _rows_solver(game.rows, game.columns, rows_a_step, tuple(devices))
+    devices = devices[: 2 ** int(math.log2(min(len(devices), rows_per_step, columns)))]
+    solve_rows = _rows_solver(game.rows, game.columns, rows_per_step, tuple(devices))
     sharding = NamedSharding(Mesh(np.array(devices), "device"), PartitionSpec(None, "device"))
     table = jnp.zeros((rows, columns), jnp.int8, device=sharding)
     done = steps = 0
-    for some_rows in _rows_in_order(rows, rows_a_step):
-        table = solve_rows(table, np.pad(some_rows, (0, rows_a_step - len(some_rows)), mode="edge"))
+    for some_rows in _rows_in_order(rows, rows_per_step):
+        table = solve_rows(table, np.pad(some_rows, (0, rows_per_step - len(some_rows)), mode="edge"))
         done, steps = done + len(some_rows), steps + 1
-        if progress is not None and (steps % _STEPS_A_REPORT == 0 or done == rows):
+        if progress is not None and (steps % _STEPS_PER_REPORT == 0 or done == rows):
             jax.block_until_ready(table)
             progress(done, rows)
     return jax.block_until_ready(table)
@@ -211,29 +211,29 @@ def _value_of_drawing(drawn: jax.Array, line: jax.Array, sets: jax.Array, after:
     return jnp.where(is_drawn, jnp.int8(_ILLEGAL), value)
 
 
-def _rows_in_order(rows: int, rows_a_step: int):
-    # Yields arrays of at most rows_a_step row numbers, all of one layer, the largest sets first.
+def _rows_in_order(rows: int, rows_per_step: int):
+    # Yields arrays of at most rows_per_step row numbers, all of one layer, the largest sets first.
     numbers = np.arange(rows, dtype=np.uint32)
     sizes = np.bitwise_count(numbers)
     for size in range(int(sizes[-1]), -1, -1):
         layer = numbers[sizes == size]
-        for start in range(0, len(layer), rows_a_step):
-            yield layer[start : start + rows_a_step]
+        for start in range(0, len(layer), rows_per_step):
+            yield layer[start : start + rows_per_step]
 
 
 @functools.cache
-def _rows_solver(rows: int, columns: int, rows_a_step: int, devices: tuple[jax.Device, ...]):
-    # The compiled step: (table, row numbers [rows_a_step] uint32) -> table with these rows filled in.
+def _rows_solver(rows: int, columns: int, rows_per_step: int, devices: tuple[jax.Device, ...]):
+    # The compiled step: (table, row numbers [rows_per_step] uint32) -> table with these rows filled in.
     all_sets = _completing_sets(rows, columns)
     lines = len(all_sets)
     column_lines = min(_COLUMN_LINES, lines)
     width = 2**column_lines
-    width_a_device, rows_a_device = width // len(devices), rows_a_step // len(devices)
+    width_per_device, rows_per_device = width // len(devices), rows_per_step // len(devices)
 
     def over_row_lines(table, heads):
-        # [rows_a_step, width_a_device]: the best of the higher lines, for this device's columns.
-        first = jax.lax.axis_index("device") * width_a_device
-        tails = (first + jnp.arange(width_a_device)).astype(jnp.uint32)
+        # [rows_per_step, width_per_device]: the best of the higher lines, for this device's columns.
+        first = jax.lax.axis_index("device") * width_per_device
+        tails = (first + jnp.arange(width_per_device)).astype(jnp.uint32)
         drawn = (heads[:, None] << column_lines) | tails
 
         def one_line(line, best):
@@ -260,8 +260,8 @@ def _rows_solver(rows: int, columns: int, rows_a_step: int, devices: tuple[jax.D
     def solve_rows(table, heads):
         values = over_row_lines(table, heads)
         values = jax.lax.all_to_all(values, "device", split_axis=0, concat_axis=1, tiled=True)
-        first = jax.lax.axis_index("device") * rows_a_device
-        own_heads = jax.lax.dynamic_slice(heads, (first,), (rows_a_device,))
+        first = jax.lax.axis_index("device") * rows_per_device
+        own_heads = jax.lax.dynamic_slice(heads, (first,), (rows_per_device,))
         # Transposed, so that rows, which are independent of each other, lie next to each other.
         values = over_column_lines(values.T, own_heads).T
         values = jax.lax.all_to_all(values, "device", split_axis=1, concat_axis=0, tiled=True)
