@@ -9,7 +9,15 @@ import pytest
 
 _CACHE = pathlib.Path(__file__).parent.parent / ".jax_cache"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = (
+    "0"  # small programs too: many processes need the same
+)
+# Most programs run for less time than it takes to optimise them. `JAX_DISABLE_MOST_OPTIMIZATIONS=0 make test` does
+# optimise, as in use; a file of tests that compute for long asks for it with the fixture `optimised`.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+if os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] != "0":
+    # The older way to write loops takes half the time to compile, and computes the same bits.
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
 if platform.machine() in ("x86_64", "AMD64"):
     # XLA joins products and sums as suits the machine, which changes last bits; with AVX alone it cannot, so that trees
     # equal mctx's to the bit, and trainings end alike, on every such machine.
@@ -43,16 +51,28 @@ def soaking(request) -> bool:
     return request.config.getoption("--soak")
 
 
-@pytest.fixture
-def quickly_compiled(monkeypatch):
-    """Leaves the compiler's optimiser out, for programs that run for less time than it takes."""
+def _optimising(wanted: bool):
+    """Lets the compiler optimise or not, here and in processes that the test starts."""
     import jax  # not above: it reads the settings when it is imported
 
-    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # for processes that the test starts
     before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "0" if wanted else "1")
+        jax.config.update("jax_disable_most_optimizations", not wanted)
+        yield
     jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.fixture(scope="module")
+def optimised():
+    """Has programs optimised, for files whose tests compute for longer than that takes."""
+    yield from _optimising(True)
+
+
+@pytest.fixture
+def quickly_compiled():
+    """Leaves the compiler's optimiser out, also where the suite runs with it."""
+    yield from _optimising(False)
 
 
 def pytest_collection_modifyitems(items):

@@ -11,6 +11,7 @@ and Black is to move. One is the mirror image of the other: the agent plays on i
 import contextlib
 import dataclasses
 import functools
+import importlib.metadata
 import math
 import os
 import pathlib
@@ -25,7 +26,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from azjax import __version__
 from azjax.common.agent import RESIGN, Agent
 from azjax.envs.core import GameError, MoveError
 from azjax.envs.hex import SWAP_TEXT, Hex, HexState
@@ -281,7 +281,7 @@ class Server:
 
     def version(self) -> str:
         """The server's version."""
-        return __version__
+        return importlib.metadata.version("azjax")
 
     def protocol_version(self) -> str:
         """The protocol's version."""

@@ -7,7 +7,6 @@ import json
 import pathlib
 from typing import Annotated, ClassVar, Generic, TypeVar
 
-import jax
 import numpy as np
 import tyro
 from rich.console import Console
@@ -115,18 +114,13 @@ def build(command: BuildCommand, arguments: list[str]) -> None:
 
 def run_suite(command: RunCommand) -> None:
     """Prints the wrong answers, and the score in all positions, by colour and by the number of moves played."""
-    from azjax.agents import make_agent, run_of
-    from azjax.agents.trained import load_weights
-    from azjax.evaluation.opened import openings_of
-
-    suite = suites.read_suite(command.suite)
-    numbers, trained = range(len(suite)), run_of(command.agent)
-    if trained and not command.openings_too:
-        numbers = suites.without_openings(suite, openings_of(load_weights(trained)[0]))
-    left_out, suite = len(suite) - len(numbers), [suite[number] for number in numbers]
     with progress.bar() as bar:
-        result = suites.run(
-            functools.partial(make_agent, command.agent), suite, jax.random.key(command.seed), bar
+        numbers, suite, left_out, result = suites.run_suite(
+            command.agent,
+            command.suite,
+            seed=command.seed,
+            openings_too=command.openings_too,
+            progress=bar,
         )
     if command.json:
         about = {"agent": command.agent, "suite": command.suite, "left_out": left_out}

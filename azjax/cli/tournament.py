@@ -7,15 +7,14 @@ import pathlib
 from collections.abc import Callable
 from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
-import jax
 import tyro
 from rich.table import Table
 
 from azjax.cli import options, players, screen
-from azjax.common import atomic, files, keys
+from azjax.common import atomic, files
 from azjax.common.checked import Count, FromZero, Number, Seed
 from azjax.evaluation import records, tournament
-from azjax.evaluation.arena import SCALE, check_table, make_match
+from azjax.evaluation.arena import SCALE, MatchResult, check_table
 from azjax.evaluation.ratings import Ratings, bayesian_elo, maximum_likelihood
 from azjax.positions import read_positions
 
@@ -104,32 +103,27 @@ def play(command: TournamentCommand, opened: Callable[[], tournament.Results]) -
     """Plays all matches that the results do not have; `opened` opens or begins them when everybody is there."""
     openings = read_positions(command.openings, command.game) if command.openings else ()
     check_table(command.game, command.pairs, command.random_plies, openings)
-    schedule = tournament.SCHEDULES[command.kind]
+
+    def keep(player: str, opponent: str, result: MatchResult) -> None:
+        if command.records is not None:
+            games = records.of_match(command.game, player, opponent, result)
+            records.write_records(command.records, games, append=True)
+
     # Everybody is made first: a name that means nothing should not be found out after an hour.
     with players.seated(command.game, command.players) as (agents, show):
-        made = dict(zip(command.players, agents))
         results = opened()
-        while (pairing := schedule(command.players, results.played)) is not None:
-            player, opponent = pairing
-            match = make_match(
-                command.game,
-                made[player],
-                made[opponent],
-                pairs=command.pairs,
-                random_plies=command.random_plies,
-                openings=openings,
-            )
-            what = f"match {len(results.matches) + 1}: {player} against {opponent}"
-            result = match(
-                None,
-                None,
-                _match_key(command.seed, player, opponent),
-                progress=lambda done, games, what=what: show(what, done, games),
-            )
-            if command.records is not None:
-                games = records.of_match(command.game, player, opponent, result)
-                records.write_records(command.records, games, append=True)
-            results.add(tournament.of_result(player, opponent, result))
+        tournament.play(
+            results,
+            command.game,
+            dict(zip(command.players, agents)),
+            kind=command.kind,
+            pairs=command.pairs,
+            random_plies=command.random_plies,
+            openings=openings,
+            seed=command.seed,
+            progress=show,
+            finished=keep,
+        )
     return results
 
 
@@ -140,11 +134,6 @@ def rate(command: TournamentCommand, results: tournament.Results) -> Ratings:
     return maximum_likelihood(
         results.scores(), anchor=command.anchor, anchor_elo=command.anchor_elo, prior=command.prior
     )
-
-
-def _match_key(seed: int, player: str, opponent: str) -> jax.Array:
-    """The same for a match whenever it is played, so that a tournament that was stopped ends as it would have."""
-    return keys.stream(jax.random.key(seed), f"{player}\n{opponent}")
 
 
 def _match_table(results: tournament.Results) -> Table:

@@ -31,11 +31,14 @@ class TrainCommand:
         "azjax train hex3",
         "azjax train hex5 --iterations 1000 --out runs/longer",
         "azjax train hex5 --search.simulations 32 --seed 1 --out runs/hex5-b",
+        "azjax train hex6 --init-from runs/hex5",
     )
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")]
     out: pathlib.Path | None = None  # the run's folder; default runs/PRESET
     resume: bool = False  # continue the run in that folder
+    # Begin with the weights of another run, or of an agent.npz.
+    init_from: pathlib.Path | None = None
     resume_from: Number | None = None  # continue from this checkpoint rather than the newest
     devices: Count | None = None  # how many to use; default all
     # One of several processes: auto on a TPU pod, or HOST:PORT,PROCESSES,NUMBER.
@@ -49,7 +52,12 @@ def run(arguments: list[str]) -> int:
     name, command = options.of_preset(TrainCommand, arguments, "azjax train")
     out = command.out or pathlib.Path("runs") / name.replace("/", "-")
     train = functools.partial(
-        training_run.train, command.config, out, resume=command.resume, judge=live.make_judge
+        training_run.train,
+        command.config,
+        out,
+        resume=command.resume,
+        judge=live.make_judge,
+        init_from=command.init_from,
     )
     title = f"{name}: {theses.describe(name)}; folder {out}"
     return watched(train, title, out, command.config.iterations, command)

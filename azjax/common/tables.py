@@ -8,6 +8,7 @@ A result has a method `grid`, and two lines that make it shown:
 
 import dataclasses
 import html
+import textwrap
 from collections.abc import Sequence
 
 WIDTH = 80  # columns of text
@@ -22,22 +23,25 @@ class Grid:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     title: str = ""
-    words: int = (
-        1  # so many columns at the beginning hold words and begin on the left; the others hold numbers
-    )
+    words: int = 1  # so many columns hold words, and begin on the left; the others, after them, hold numbers
     notes: Sequence[str] = ()  # lines below it
-    pictures: Sequence[str] = ()  # one a row, as SVG; in HTML alone, in a column at the end
+    pictures: Sequence[str] = ()  # one per row, as SVG; in HTML alone, in a column at the end
 
     def text(self, width: int | None = WIDTH) -> str:
-        """In lines of at most `width` columns; long words are cut, and columns that do not fit are left out."""
+        """In lines of at most `width` columns.
+
+        Titles and notes go on in the next line; long words are cut, and columns that do not fit are left out.
+        """
         lines = [list(self.columns), *map(list, self.rows)]
         widths = [max(map(len, column)) for column in zip(*lines)]
         if width is not None:
             widths = _fitting(widths, width)
         shown = [self._line(line, widths) for line in lines]
-        title = [self.title] if self.title else []
-        written = [*title, *shown, *self.notes]
-        return "\n".join(written if width is None else (_cut(line, width) for line in written))
+        above = _wrapped([self.title] if self.title else [], width)
+        below = _wrapped(self.notes, width)
+        return "\n".join(
+            [*above, *(shown if width is None else (_cut(line, width) for line in shown)), *below]
+        )
 
     def html(self) -> str:
         """As an HTML table."""
@@ -59,6 +63,12 @@ class Grid:
         sides = ["left" if column < self.words else "right" for column in range(len(cells))]
         made = (f'<{kind} style="text-align:{side}">{cell}</{kind}>' for cell, side in zip(cells, sides))
         return f"<tr>{''.join(made)}</tr>"
+
+
+def _wrapped(lines: Sequence[str], width: int | None) -> list[str]:
+    if width is None:
+        return list(lines)
+    return [part for line in lines for part in textwrap.wrap(line, width) or [""]]
 
 
 def as_text(result) -> str:

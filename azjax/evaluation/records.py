@@ -59,6 +59,9 @@ class GameRecord:
         """`1-0`, `0-1`, `1/2-1/2`, or `*` if unknown."""
         return RESULTS[self.result]
 
+    def _repr_html_(self) -> str:
+        return str(draw(self))
+
 
 def of_match(game: Game, agent: str, opponent: str, result: MatchResult) -> list[GameRecord]:
     """The games of a match, under the agents' names."""

@@ -21,14 +21,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from azjax import positions
+from azjax import agents, positions
+from azjax.agents.trained import load_weights
 from azjax.common import tables
 from azjax.common.agent import Agent, check_finite
 from azjax.common.checked import Checked, ConfigError, Count, Number, Positive, Seed, at_least, at_most
 from azjax.common.progress import StagedProgress
 from azjax.envs.core import Game, GameError, GameState, PositionError, random_action
 from azjax.evaluation.arena import wilson_interval
-from azjax.evaluation.opened import Opened
+from azjax.evaluation.opened import Opened, openings_of
 from azjax.positions import PositionLine
 from azjax.positions import sets as position_sets
 from azjax.search import uct
@@ -374,6 +375,44 @@ def run(
     ordered = [answers[number] for number in range(len(suite))]
     by_player = tuple(score([answer for answer in ordered if answer.player == player]) for player in (0, 1))
     return SuiteResult(ordered, score(ordered), by_player)
+
+
+class AskedSuite(NamedTuple):
+    """What an agent was asked, and how it did."""
+
+    numbers: list[int]  # which positions of the suite, from 0
+    positions: list[PositionLine]
+    left_out: int  # positions that its own run opened games with
+    result: SuiteResult
+
+
+def run_suite(
+    agent: Agent | str,
+    suite: str | os.PathLike,
+    *,
+    seed: int = 0,
+    openings_too: bool = False,
+    progress: StagedProgress = lambda what, done, total: None,
+) -> AskedSuite:
+    """Asks an agent about the positions of a suite, without those that its own run opened games with.
+
+    Args:
+      agent: an agent, or its text.
+      suite: a position file with `optimal`, or the name of a ready suite.
+      seed: for agents that draw.
+      openings_too: leave nothing out.
+      progress: called now and then.
+    """
+    lines = read_suite(suite)
+    numbers = list(range(len(lines)))
+    text = agent.name if isinstance(agent, Agent) else agent
+    trained = agents.run_of(text) if text else None
+    if trained and not openings_too:
+        numbers = without_openings(lines, openings_of(load_weights(trained)[0]))
+    asked = [lines[number] for number in numbers]
+    make = functools.partial(agents.make_agent, agent) if isinstance(agent, str) else lambda game: agent
+    result = run(make, asked, jax.random.key(seed), progress)
+    return AskedSuite(numbers, asked, len(lines) - len(numbers), result)
 
 
 def score(answers: Sequence[Answer]) -> SuiteScore | None:

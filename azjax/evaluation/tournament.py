@@ -7,6 +7,7 @@ Playing on means asking the schedule for the next match that the file does not h
 
 import csv
 import dataclasses
+import functools
 import io
 import json
 import os
@@ -14,14 +15,17 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from azjax import positions
-from azjax.common import atomic, checked, files, tables
+from azjax.common import atomic, checked, files, keys, tables
+from azjax.common.agent import Agent
 from azjax.common.checked import Checked, ConfigError, Number, check
+from azjax.common.progress import StagedProgress
 from azjax.envs import drawing
 from azjax.envs.core import Game
-from azjax.evaluation.arena import MatchResult, Outcomes
+from azjax.evaluation.arena import MatchResult, Outcomes, make_match
 from azjax.evaluation.ratings import Rating, Score
 
 FORMAT = 1  # changes whenever the content of the files does
@@ -87,23 +91,23 @@ SCHEDULES: dict[str, Schedule] = {"round-robin": round_robin, "ladder": ladder}
 
 
 class Results:
-    """The matches of a tournament, kept in a file."""
+    """The matches of a tournament, which a file may keep."""
 
-    def __init__(self, path: str | os.PathLike, game: Game, settings: Mapping[str, Any]):
+    def __init__(self, path: str | os.PathLike | None, game: Game, settings: Mapping[str, Any]):
         """Opens the file, or begins it.
 
         Args:
-          path: the file.
+          path: the file; None to keep nothing.
           game: what is played.
           settings: how matches are played (pairs, openings); a file is only continued with the same ones.
 
         Raises:
           TournamentError: the file is of another game, of other settings, or broken.
         """
-        self.path = os.fspath(path)
+        self.path = None if path is None else os.fspath(path)
         self.matches: list[Match] = []
         header = {"format": FORMAT} | positions.describe_game(game) | {"settings": dict(settings)}
-        if os.path.exists(path) and os.path.getsize(path):
+        if path is not None and os.path.exists(path) and os.path.getsize(path):
             self._read(header)
         else:
             self._write(header, "w")
@@ -137,6 +141,8 @@ class Results:
         return [score for score in scores if score.wins + score.draws + score.losses]
 
     def _write(self, row: Mapping[str, Any], mode: str) -> None:
+        if self.path is None:
+            return
         with open(self.path, mode, encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
@@ -161,6 +167,48 @@ class Results:
                 ) from error
         if not files.read_text(self.path).endswith("\n"):  # stopped while writing its last line
             atomic.write_text(self.path, "".join(json.dumps(row) + "\n" for _, row in rows))
+
+
+def play(
+    results: Results,
+    game: Game,
+    agents: Mapping[str, Agent],
+    *,
+    kind: str = "round-robin",
+    pairs: int,
+    random_plies: int = 0,
+    openings: Sequence[positions.PositionLine] = (),
+    seed: int = 0,
+    progress: StagedProgress = lambda what, done, total: None,
+    finished: Callable[[str, str, MatchResult], None] = lambda player, opponent, result: None,
+) -> None:
+    """Plays all matches of a schedule that the results do not have yet, and adds them.
+
+    Args:
+      results: what has been played; matches are added one by one.
+      game: the rules.
+      agents: the players by name, in the order of the schedule.
+      kind: one of `SCHEDULES`.
+      pairs, random_plies, openings: of each match, see `make_match`.
+      seed: of all draws. A match has its own, so that a tournament that was stopped ends as it would have.
+      progress: called now and then.
+      finished: called with the names and the result of each match before it is added.
+    """
+    while (pairing := SCHEDULES[kind](list(agents), results.played)) is not None:
+        player, opponent = pairing
+        match = make_match(
+            game,
+            agents[player],
+            agents[opponent],
+            pairs=pairs,
+            random_plies=random_plies,
+            openings=openings,
+        )
+        what = f"match {len(results.matches) + 1}: {player} against {opponent}"
+        key = keys.stream(jax.random.key(seed), f"{player}\n{opponent}")
+        result = match(None, None, key, progress=functools.partial(progress, what))
+        finished(player, opponent, result)
+        results.add(of_result(player, opponent, result))
 
 
 class CrossTable(NamedTuple):

@@ -11,15 +11,19 @@ from azjax.nn.networks import (
     half_copy,
     make_network,
 )
+from azjax.nn.own import OwnNetwork, as_network, register_network
 
 __all__ = [
     "Network",
     "NetworkConfig",
     "Outputs",
+    "OwnNetwork",
     "ParameterCount",
     "Params",
+    "as_network",
     "count_parameters",
     "half_copy",
     "make_evaluator",
     "make_network",
+    "register_network",
 ]

@@ -23,12 +23,16 @@ from azjax.nn.layers import Params
 
 Units = Annotated[int, at_least(0), at_most(2**16)]
 
+TOWERS = ("resnet", "conv", "mlp")
+OWN: dict[str, Callable[..., "Network"]] = {}
+"""(configuration, game, axis_name) -> the network, by the name that `azjax.nn.register_network` was given."""
+
 
 @dataclasses.dataclass(frozen=True)
 class NetworkConfig(Checked):
     """What a network looks like; a field with a wrong value is refused when the configuration is made."""
 
-    tower: Literal["resnet", "conv", "mlp"] = "resnet"
+    tower: str = "resnet"  # or conv, or mlp, or the name of a registered network
     blocks: Annotated[int, at_least(0), at_most(1000)] = 4  # residual blocks, convolutions or dense layers
     channels: Annotated[int, at_least(1), at_most(2**16)] = (
         32  # planes between blocks, units between dense layers
@@ -56,6 +60,15 @@ class NetworkConfig(Checked):
 
     def __post_init__(self):
         super().__post_init__()
+        if self.tower in OWN:
+            return  # it reads what it likes of the rest
+        check(
+            self.tower in TOWERS,
+            "tower",
+            f"one of {', '.join(TOWERS)}, or a network registered with azjax.register_network (on the command line"
+            " --import the module that does it)",
+            self.tower,
+        )
         for name in ("kernel_size", "head_kernel_size"):
             value = getattr(self, name)
             allowed = f"an odd number up to {LARGEST_KERNEL}"
@@ -107,6 +120,8 @@ def make_network(config: NetworkConfig, game: Any, *, axis_name: str | None = No
       axis_name: the mapped axis (of `shard_map` or `vmap`) that batches are divided over; `train` averages
         batch statistics over it. With a sharded batch under plain jit they are global without it.
     """
+    if config.tower in OWN:
+        return OWN[config.tower](config, game, axis_name)
     shape = tuple(game.observation_shape)
     if config.tower != "mlp" and len(shape) != 3:
         raise ValueError(
@@ -137,7 +152,7 @@ def half_copy(params: Params, dtype: Any) -> Params:
     """
 
     def cast(path, leaf):
-        in_norm = any(key.key == "norm" for key in path)
+        in_norm = any(getattr(key, "key", None) == "norm" for key in path)
         return leaf if in_norm else leaf.astype(dtype)
 
     return params._replace(weights=jax.tree_util.tree_map_with_path(cast, params.weights))

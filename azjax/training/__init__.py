@@ -8,6 +8,9 @@ from azjax.training.config import (
     SelfplayConfig,
     TrainConfig,
 )
+from azjax.training.loss import Losses
+from azjax.training.openings import make_openings
+from azjax.training.selfplay import Openings
 from azjax.training.step import (
     Count,
     Metrics,
@@ -15,7 +18,6 @@ from azjax.training.step import (
     TrainState,
     make_action_choice,
     make_mesh,
-    make_search,
     make_trainer,
     make_value_targets,
     playing_copy,
@@ -25,7 +27,9 @@ from azjax.training.step import (
 __all__ = [
     "Count",
     "EvaluationConfig",
+    "Losses",
     "Metrics",
+    "Openings",
     "OptimiserConfig",
     "ReplayConfig",
     "SearchConfig",
@@ -35,7 +39,7 @@ __all__ = [
     "Trainer",
     "make_action_choice",
     "make_mesh",
-    "make_search",
+    "make_openings",
     "make_trainer",
     "make_value_targets",
     "playing_copy",

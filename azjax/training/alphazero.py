@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from azjax import training
 from azjax.common import keys
@@ -13,6 +14,9 @@ from azjax.nn import Params
 from azjax.training import Metrics, TrainState, checkpoint, loop
 from azjax.training import loss as learner
 from azjax.training.config import TrainConfig
+from azjax.training.selfplay import Openings
+from azjax.training.step import Schedule, SearchFactory
+from azjax.training.targets import ValueTargets
 
 Judge = Callable[[Params, int], dict[str, Any]]
 """(the averaged weights, iteration) -> what is added to the iteration's line of metrics.jsonl."""
@@ -32,7 +36,13 @@ def train(
     resume: bool = False,
     resume_from: int | None = None,
     devices: int | None = None,
+    init_from: str | os.PathLike | None = None,
     judge: Callable[[TrainConfig], Judge] | None = None,
+    search: SearchFactory | None = None,
+    loss: learner.LossFactory | None = None,
+    openings: Openings | str | None = None,
+    value_targets: ValueTargets | None = None,
+    schedule: Schedule | None = None,
     watch: Callable[[IterationReport], None] = lambda report: None,
     say: Callable[[str], None] = print,
     stage: Callable[[str], None] = lambda what: None,
@@ -45,18 +55,37 @@ def train(
       resume: continue what is there.
       resume_from: continue from this checkpoint rather than the newest.
       devices: how many to use; None for all.
+      init_from: a run's folder or an agent.npz whose weights a new run begins with; on another board too, where the
+        heads are convolutional. Resuming does not need it.
       judge: makes what judges the run every `config.evaluation.every` iterations, such as
         `azjax.evaluation.live.make_judge`; None for no judging.
-      watch: called once an iteration.
+      search, loss, openings, value_targets, schedule: own parts, see `azjax.make_trainer`; config.json names those that
+        were given, and resuming needs them again. An own network is registered: see `azjax.register_network`.
+      watch: called once per iteration.
       say: receives lines for people.
       stage: told what is about to be done if that takes a while.
     """
+    parts = {
+        "search": search,
+        "loss": loss,
+        "openings": openings,
+        "value_targets": value_targets,
+        "schedule": schedule,
+    }
+    parts = {name: part for name, part in parts.items() if part is not None}
+    begun_with = {"own_parts": sorted(parts)} if parts else {}
+    if init_from is not None:
+        begun_with["init_from"] = str(init_from)
+    if resume or resume_from is not None:
+        _check_begun_with(out, begun_with)
+        begun_with = checkpoint.read_about(out)
     return loop.train(
-        lambda own: make_learning(own, devices, stage, judge),
+        lambda own: make_learning(own, devices, stage, judge, begun_with.get("init_from"), parts),
         config,
         out,
         resume=resume,
         resume_from=resume_from,
+        begun_with=begun_with,
         watch=lambda row: watch(IterationReport(row, config.iterations)),
         say=say,
     )
@@ -67,10 +96,12 @@ def make_learning(
     devices: int | None = None,
     stage: Callable[[str], None] = lambda what: None,
     judge: Callable[[TrainConfig], Judge] | None = None,
+    init_from: str | os.PathLike | None = None,
+    parts: dict[str, Any] | None = None,
 ) -> loop.Learning:
     """The run as the loop sees it; nothing is compiled or allocated yet. For the arguments see `train`."""
     mesh = training.make_mesh(devices, config.replay.groups)
-    trainer = training.make_trainer(config, mesh)
+    trainer = training.make_trainer(config, mesh, **(parts or {}))
     judged = None if judge is None else judge(config)
 
     def compile_on_mesh(state: TrainState) -> tuple[Callable, str]:
@@ -80,6 +111,9 @@ def make_learning(
         if devices is None and mesh.size < there_are:
             about += f"; it uses {mesh.size} of {there_are} devices, because replay.groups is {groups}"
         return compiled, about
+
+    def warm_start(state: TrainState) -> TrainState:
+        return state if init_from is None else begin_from(state, init_from)
 
     def judgement(state: TrainState, row: dict[str, Any], done: bool) -> dict[str, Any]:
         if judged is None or (row["iteration"] % config.evaluation.every and not done):
@@ -98,7 +132,62 @@ def make_learning(
         counted="positions_played",
         rate="positions_per_second",
         remedy="a lower --optimiser.learning-rate, or a lower --optimiser.clip-norm,",
+        warm_start=warm_start,
     )
+
+
+def begin_from(state: TrainState, path: str | os.PathLike) -> TrainState:
+    """A first state with the averaged weights of another run.
+
+    Args:
+      state: of a new run.
+      path: the other run's folder, or its agent.npz.
+
+    Raises:
+      RunError: the weights do not fit this run's network; it names those.
+    """
+    config, params = checkpoint.load_agent(path)
+    given = dict(jax.tree_util.tree_leaves_with_path(params))
+    wanted = dict(jax.tree_util.tree_leaves_with_path(state.params))
+    wrong = [
+        f"{_array_name(name)} is {_shape_text(given.get(name))} there, {_shape_text(wanted.get(name))} here"
+        for name in dict.fromkeys((*wanted, *given))
+        if name not in given or name not in wanted or given[name].shape != wanted[name].shape
+    ]
+    if wrong:
+        more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        raise checkpoint.RunError(
+            f"the weights of {path}, a network for {config.game}, do not fit this run's: {'; '.join(wrong[:3])}{more}."
+            " Give this run the same --network; for another board its heads must be convolutional"
+        )
+    placed = jax.tree.map(lambda old, new: jax.device_put(new, old.sharding), state.params, params)
+    return state._replace(params=placed, average=jax.tree.map(jnp.copy, placed))
+
+
+def _array_name(path: tuple) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")
+
+
+def _shape_text(array: Any) -> str:
+    return "missing" if array is None else f"{list(array.shape)}"
+
+
+def _check_begun_with(out: str | os.PathLike, given: dict[str, Any]) -> None:
+    """Raises RunError unless a run is resumed with the own parts, and from nowhere else than, it was begun with."""
+    about = checkpoint.read_about(out)
+    then, now = (set(one.get("own_parts", ())) for one in (about, given))
+    if then != now:
+        missing, extra = ", ".join(sorted(then - now)), ", ".join(sorted(now - then))
+        raise checkpoint.RunError(
+            f"{out} was begun in Python with its own {missing}; resume it with azjax.train and the same"
+            if missing
+            else f"{out} was begun without an own {extra}; leave that out, or choose another folder"
+        )
+    if given.get("init_from", about.get("init_from")) != about.get("init_from"):
+        raise checkpoint.RunError(
+            f"{out} has begun from {about.get('init_from', 'nothing')} already; leave init_from out, or choose"
+            " another folder"
+        )
 
 
 def compile_iteration(trainer: training.Trainer, state: TrainState) -> tuple[Callable, str]:

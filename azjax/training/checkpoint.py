@@ -59,9 +59,10 @@ class KindError(RunError):
 class Run:
     """One run's folder; its configuration is a TrainConfig or, of other learners, another with `iterations`."""
 
-    def __init__(self, path: pathlib.Path, config: Any):
+    def __init__(self, path: pathlib.Path, config: Any, begun_with: dict[str, Any] | None = None):
         self.path = path
         self.config = config
+        self.begun_with = begun_with or {}  # what config.json tells of the beginning beside the configuration
         self.interrupted = False  # whether training was asked to stop before its end
 
     @property
@@ -198,7 +199,7 @@ class Run:
                         f"{path.name} was a folder and now lies in {self._move_aside(path, path.stem)}"
                     )
             if not (self.path / "config.json").exists():
-                _write_about(self.path, self.config)
+                _write_about(self.path, self.config, self.begun_with)
             return notes + self._forget_metrics_after(after)
 
     def withdraw(self) -> None:
@@ -362,7 +363,7 @@ def _remove_empty(folders: list[pathlib.Path]) -> None:
             folder.rmdir()
 
 
-def new_run(path: str | os.PathLike, config: Any) -> Run:
+def new_run(path: str | os.PathLike, config: Any, begun_with: dict[str, Any] | None = None) -> Run:
     """A run in a folder that is still to be made, or empty; refuses one that is in use. Nothing is written yet."""
     path = pathlib.Path(path)
     if (path / "config.json").exists():
@@ -378,7 +379,7 @@ def new_run(path: str | os.PathLike, config: Any) -> Run:
         entry.name != ".lock" and not atomic.is_partial(entry) for entry in path.iterdir()
     ):
         raise RunError(f"{path} is not empty and holds no run; choose another --out")
-    return Run(path, config)
+    return Run(path, config, begun_with)
 
 
 def create_run(path: str | os.PathLike, config: Any) -> Run:
@@ -388,10 +389,10 @@ def create_run(path: str | os.PathLike, config: Any) -> Run:
     return run
 
 
-def _write_about(path: pathlib.Path, config: Any) -> None:
+def _write_about(path: pathlib.Path, config: Any, begun_with: dict[str, Any]) -> None:
     path.mkdir(parents=True, exist_ok=True)
     versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
-    about = _about(config) | {"versions": versions}
+    about = _about(config) | begun_with | {"versions": versions}
     atomic.write_text(path / "config.json", json.dumps(about, indent=1) + "\n")
 
 
@@ -491,16 +492,21 @@ def open_run(path: str | os.PathLike, config: Any = None, kind: type = TrainConf
 def read_config(path: str | os.PathLike, *kinds: type) -> Any:
     """The configuration of a run, which must be of one of the classes `kinds`; without any, of TrainConfig."""
     path = pathlib.Path(path)
+    return _config_about(path / "config.json", read_about(path), kinds or (TrainConfig,))
+
+
+def read_about(path: str | os.PathLike) -> dict[str, Any]:
+    """All that config.json tells of a run."""
+    path = pathlib.Path(path)
     about_path = path / "config.json"
     if not about_path.exists():
         raise RunError(f"{path} holds no run: there is no config.json in it")
     try:
-        about = files.read_object(about_path, "configuration of a run")
+        return files.read_object(about_path, "configuration of a run")
     except files.FileError as error:
         copies = sorted((path / "checkpoints").glob("*/config.json"))
         offer = f"put the copy {copies[-1]} in its place" if copies else "train anew with another --out"
         raise RunError(f"config.json of {path} is damaged ({error}); {offer}") from error
-    return _config_about(about_path, about, kinds or (TrainConfig,))
 
 
 def export_agent(path: str | os.PathLike, config: Any, params: Params) -> None:

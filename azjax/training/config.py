@@ -139,19 +139,18 @@ class OptimiserConfig(Checked, part="optimiser"):
             self.decay_steps,
         )
 
-    def schedule(self) -> optax.Schedule:
-        """The learning rate over the updates."""
+    def schedule(self, learning_rate: Any = None) -> optax.Schedule:
+        """The learning rate over the updates; `learning_rate` [] may replace the configuration's."""
+        rate = self.learning_rate if learning_rate is None else learning_rate
         if self.decay == "cosine":
-            after = optax.cosine_decay_schedule(self.learning_rate, self.decay_steps)
+            after = optax.cosine_decay_schedule(rate, self.decay_steps)
         elif self.decay == "steps":
-            after = optax.exponential_decay(
-                self.learning_rate, self.decay_steps, self.step_factor, staircase=True
-            )
+            after = optax.exponential_decay(rate, self.decay_steps, self.step_factor, staircase=True)
         else:
-            after = optax.constant_schedule(self.learning_rate)
+            after = optax.constant_schedule(rate)
         if self.warm_up_steps == 0:
             return after
-        rise = optax.linear_schedule(0.0, self.learning_rate, self.warm_up_steps)
+        rise = optax.linear_schedule(0.0, rate, self.warm_up_steps)
         return optax.join_schedules([rise, after], [self.warm_up_steps])
 
 

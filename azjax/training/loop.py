@@ -45,6 +45,9 @@ class Learning(NamedTuple):
     counted: str  # the field of a row that is also reported per second ...
     rate: str  # ... under this name
     remedy: str  # what to try where the numbers are not finite
+    warm_start: Callable[[Any], Any] = lambda state: (
+        state
+    )  # the first state -> the one that a new run begins with
 
 
 def train(
@@ -54,6 +57,7 @@ def train(
     *,
     resume: bool = False,
     resume_from: int | None = None,
+    begun_with: dict[str, Any] | None = None,
     watch: Callable[[dict[str, Any]], None] = lambda row: None,
     say: Callable[[str], None] = print,
 ) -> checkpoint.Run:
@@ -68,6 +72,7 @@ def train(
       out: its folder; see `azjax.training.checkpoint`.
       resume: continue what is there, from the newest checkpoint that is whole.
       resume_from: continue from this checkpoint instead.
+      begun_with: what config.json of a new run shall tell beside the configuration.
       watch: called with the row of every iteration, on the first process.
       say: receives lines for people.
     """
@@ -75,7 +80,7 @@ def train(
     resume = resume or resume_from is not None
 
     def look() -> checkpoint.Run:
-        return checkpoint.open_run(out, config) if resume else checkpoint.new_run(out, config)
+        return checkpoint.open_run(out, config) if resume else checkpoint.new_run(out, config, begun_with)
 
     run = look()  # before the lock, so that a folder that is refused stays as it is
     is_first = jax.process_index() == 0
@@ -96,8 +101,7 @@ def train(
             )
             return run
         state = learning.init()
-        if after:
-            state = run.restore(state, after)
+        state = run.restore(state, after) if after else learning.warm_start(state)
         iterate, about = learning.compile(state)
         say(about)
         if not resume and is_first:

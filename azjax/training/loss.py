@@ -31,6 +31,10 @@ class Losses(NamedTuple):
     policy_entropy: jax.Array  # [] of the targets: what the cross-entropy cannot go below
 
 
+LossFactory = Callable[[Game, Network], Callable[[Params, jax.Array, StoredPosition], tuple[Losses, Any]]]
+"""(game, network) -> loss; see `make_loss`, which makes the usual one."""
+
+
 def make_loss(game: Game, network: Network, config: OptimiserConfig, axis_name: str | None) -> Callable:
     """(params, keys [groups], batch [batch, ...]) -> (Losses, new statistics).
 
@@ -65,9 +69,16 @@ def make_loss(game: Game, network: Network, config: OptimiserConfig, axis_name: 
     return loss
 
 
-def make_optimiser(config: OptimiserConfig) -> optax.GradientTransformation:
-    """The optimiser; steps with gradients that are not finite are skipped and counted."""
-    rate = config.schedule()
+def make_optimiser(
+    config: OptimiserConfig, rate: Callable[[jax.Array], jax.Array] | None = None
+) -> optax.GradientTransformation:
+    """The optimiser; steps with gradients that are not finite are skipped and counted.
+
+    Args:
+      config: its settings.
+      rate: steps made so far -> learning rate; None for the configuration's.
+    """
+    rate = rate or config.schedule()
     # Weight decay is for kernels: biases and scales have one axis.
     kernels = optax.masked(
         optax.add_decayed_weights(config.weight_decay), lambda tree: jax.tree.map(lambda w: w.ndim > 1, tree)

@@ -17,9 +17,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from azjax.common import memory
 from azjax.envs.core import Game
-from azjax.nn import make_evaluator, networks
+from azjax.nn import OwnNetwork, as_network, make_evaluator, networks
 from azjax.nn.networks import Network, Params
-from azjax.search import Search, exploration, search_from_config, tree
+from azjax.search import Evaluator, Search, exploration, search_from_config, tree
 from azjax.search.tree import split_key
 from azjax.training import loss as learner
 from azjax.training import replay, selfplay, targets
@@ -27,6 +27,12 @@ from azjax.training.config import TrainConfig
 from azjax.training.openings import make_openings
 
 DEVICES = "devices"
+
+SearchFactory = Callable[[Game, Evaluator], Search]
+"""(game, evaluate) -> search."""
+
+Schedule = Callable[[jax.Array], jax.Array]
+"""Steps of the optimiser so far [] -> learning rate []."""
 
 
 class Count(NamedTuple):
@@ -78,7 +84,9 @@ class Trainer(NamedTuple):
     """A run as functions; all are to be called with states of the same configuration and mesh."""
 
     init: Callable[[jax.Array], TrainState]  # from a key
-    iteration: Callable[[TrainState], tuple[TrainState, Metrics]]  # consumes (donates) its argument
+    iteration: Callable[
+        [TrainState], tuple[TrainState, Metrics]
+    ]  # on a mesh it consumes (donates) its argument
     network: Network  # for evaluation, in float32
 
 
@@ -106,32 +114,75 @@ def make_mesh(devices: int | None = None, groups: int | None = None) -> Mesh:
     return Mesh([one for one in jax.devices() if one in chosen], (DEVICES,))
 
 
-def make_trainer(config: TrainConfig, mesh: Mesh) -> Trainer:
-    """Makes the functions of a run on a mesh; nothing is compiled or allocated yet."""
-    if config.replay.groups % mesh.size:
+def make_trainer(
+    config: TrainConfig,
+    mesh: Mesh | None = None,
+    *,
+    network: OwnNetwork | None = None,
+    search: SearchFactory | None = None,
+    loss: learner.LossFactory | None = None,
+    openings: selfplay.Openings | str | None = None,
+    value_targets: targets.ValueTargets | None = None,
+    schedule: Schedule | None = None,
+) -> Trainer:
+    """Makes the functions of a run; nothing is compiled or allocated yet.
+
+    Whatever is given replaces what the configuration would make.
+
+    Args:
+      config: the run.
+      mesh: the devices, see `make_mesh`. Without one, `init` and `iteration` are pure functions that are neither
+        compiled nor placed, to be used under `jax.jit` and `jax.vmap`; see `azjax.train_many`.
+      network: a flax module or a pair of functions; see `azjax.nn.as_network`.
+      search: (game, evaluate) -> the search of self-play, such as
+        `functools.partial(azjax.search.puct, simulations=50)`.
+      loss: (game, network) -> a function of parameters, keys [groups] and positions [batch, ...] that returns
+        `Losses` and the new statistics. It sees one device's share of the batch; gradients are averaged afterwards.
+      openings: where games start, or the name of a kind such as R8.
+      value_targets: what the value head learns; see `azjax.training.targets`.
+      schedule: steps made so far -> learning rate.
+    """
+    devices = 1 if mesh is None else mesh.size
+    axis_name = None if mesh is None else DEVICES
+    if config.replay.groups % devices:
         raise ValueError(
-            f"replay.groups must be a multiple of the number of devices ({mesh.size}),"
+            f"replay.groups must be a multiple of the number of devices ({devices}),"
             f" got {config.replay.groups}"
         )
     game = config.game
-    network = networks.make_network(config.network, game, axis_name=DEVICES)
-    search = make_search(config, game)
+    if network is None:
+        learned = networks.make_network(config.network, game, axis_name=axis_name)
+        played = networks.make_network(playing_config(config), game)
+    else:
+        learned, played = as_network(network, game, axis_name=axis_name), as_network(network, game)
+    evaluate = make_evaluator(game, played)
+    explore = (
+        search_from_config(config.search, game, evaluate, explore=True)
+        if search is None
+        else search(game, evaluate)
+    )
     choose_action = make_action_choice(config)
-    value_targets = make_value_targets(config)
-    loss = learner.make_loss(game, network, config.optimiser, DEVICES)
-    optimiser = learner.make_optimiser(config.optimiser)
-    schedule = config.optimiser.schedule()
+    teach = value_targets or make_value_targets(config)
+    if loss is None:
+        loss_of = learner.make_loss(game, learned, config.optimiser, axis_name)
+    else:
+        loss_of = loss(game, learned)
+    rate = schedule or config.optimiser.schedule()
+    optimiser = learner.make_optimiser(config.optimiser, rate)
 
-    def start(openings: selfplay.Openings, key: jax.Array) -> TrainState:
+    def over_devices(reduce: Callable, what: Any) -> Any:
+        return what if axis_name is None else reduce(what, axis_name)
+
+    def start(begin_with: selfplay.Openings, key: jax.Array) -> TrainState:
         network_key, lane_key, learner_key = jax.random.split(key, 3)
         nothing = Count(jnp.uint32(0), jnp.uint32(0))
-        params = network.init(network_key)
-        lanes = selfplay.start(game, openings, jax.random.split(lane_key, config.selfplay.lanes))
+        params = learned.init(network_key)
+        lanes = selfplay.start(game, begin_with, jax.random.split(lane_key, config.selfplay.lanes))
         ring = replay.empty(
             _position_like(config, lanes),
             config.replay.groups,
             config.replay.capacity // config.replay.groups,
-            _games_a_group(config),
+            _games_per_group(config),
         )
         return TrainState(
             params=params,
@@ -149,9 +200,13 @@ def make_trainer(config: TrainConfig, mesh: Mesh) -> Trainer:
     # Before the openings are made, which may take a while; whatever they are, the shapes are the same.
     first = functools.partial(start, selfplay.standard_opening(game))
     shapes = jax.eval_shape(first, jax.random.key(0))
-    _check_memory(config, shapes, mesh.size)
-    openings = make_openings(game, config.selfplay.openings, config.selfplay.opening_share)
-    init = functools.partial(start, openings)
+    check_memory(config, shapes, devices)
+    if openings is None or isinstance(openings, str):
+        kind = config.selfplay.openings if openings is None else openings
+        begin_with = make_openings(game, kind, config.selfplay.opening_share)
+    else:
+        begin_with = openings
+    init = functools.partial(start, begin_with)
 
     def learn(state: TrainState) -> tuple[TrainState, learner.Losses]:
         def one_update(state: TrainState, _):
@@ -161,7 +216,7 @@ def make_trainer(config: TrainConfig, mesh: Mesh) -> Trainer:
             window = None if window is None else max(1, window // config.replay.groups)
             batch = replay.sample(state.ring, sample_keys, count, window, config.replay.by_game)
             params, opt_state, losses = learner.update(
-                loss, optimiser, state.params, state.opt_state, loss_keys, batch, DEVICES
+                loss_of, optimiser, state.params, state.opt_state, loss_keys, batch, axis_name
             )
             average = optax.incremental_update(params, state.average, 1.0 - config.optimiser.ema)
             state = state._replace(params=params, average=average, opt_state=opt_state, key=keys)
@@ -176,17 +231,17 @@ def make_trainer(config: TrainConfig, mesh: Mesh) -> Trainer:
     def iteration(state: TrainState) -> tuple[TrainState, Metrics]:
         lanes, ring, counts = selfplay.play(
             game,
-            search,
+            explore,
             choose_action,
-            value_targets,
-            openings,
+            teach,
+            begin_with,
             playing_copy(config, state.params),
             state.lanes,
             state.ring,
             config.selfplay.plies,
             config.replay.overwrite,
         )
-        counts = jax.lax.psum(counts, DEVICES)
+        counts = over_devices(jax.lax.psum, counts)
         state = state._replace(
             lanes=lanes,
             ring=ring,
@@ -194,13 +249,16 @@ def make_trainer(config: TrainConfig, mesh: Mesh) -> Trainer:
             positions=state.positions.plus(counts.positions),
             games=state.games.plus(counts.games),
         )
-        stored = jax.lax.psum(jnp.sum(jnp.minimum(ring.written, ring.capacity)), DEVICES)
+        stored = over_devices(jax.lax.psum, jnp.sum(jnp.minimum(ring.written, ring.capacity)))
         # A group without any position cannot be drawn from, so every one must have some.
-        ready = (stored >= config.replay.warm_up) & (jax.lax.pmin(jnp.min(ring.written), DEVICES) > 0)
+        fewest = over_devices(jax.lax.pmin, jnp.min(ring.written))
+        ready = (stored >= config.replay.warm_up) & (fewest > 0)
         state, losses = jax.lax.cond(ready, learn, warm_up, state)
         skipped = learner.skipped_updates(state.opt_state)
-        return state, Metrics(losses, counts, stored, skipped, schedule(state.updates.clipped()))
+        return state, Metrics(losses, counts, stored, skipped, rate(state.updates.clipped()))
 
+    if mesh is None:
+        return Trainer(init, iteration, learned)
     divided = state_partition(PartitionSpec(DEVICES), PartitionSpec())
     step = jax.shard_map(
         iteration, mesh=mesh, in_specs=(divided,), out_specs=(divided, PartitionSpec()), check_vma=False
@@ -211,7 +269,7 @@ def make_trainer(config: TrainConfig, mesh: Mesh) -> Trainer:
     return Trainer(
         init=jax.jit(init, out_shardings=_prefix_to_tree(placement, shapes)),
         iteration=jax.jit(step, donate_argnums=0),
-        network=network,
+        network=learned,
     )
 
 
@@ -238,11 +296,9 @@ def playing_copy(config: TrainConfig, params: Params) -> Params:
     return networks.half_copy(params, jnp.dtype(config.selfplay_dtype))
 
 
-def make_search(config: TrainConfig, game: Game) -> Search:
-    """The search of self-play, with its exploration."""
-    played = dataclasses.replace(config.network, compute_dtype=config.selfplay_dtype)
-    evaluate = make_evaluator(game, networks.make_network(played, game))
-    return search_from_config(config.search, game, evaluate, explore=True)
+def playing_config(config: TrainConfig) -> networks.NetworkConfig:
+    """The network of self-play, in its precision."""
+    return dataclasses.replace(config.network, compute_dtype=config.selfplay_dtype)
 
 
 def make_action_choice(config: TrainConfig) -> selfplay.ChooseAction:
@@ -274,8 +330,8 @@ def make_value_targets(config: TrainConfig) -> targets.ValueTargets:
     }[config.selfplay.value_target]
 
 
-def _check_memory(config: TrainConfig, state: TrainState, devices: int) -> None:
-    """Raises TooMuchMemoryError, which names all parts, unless a run of this state fits into memory."""
+def check_memory(config: TrainConfig, state: TrainState, devices: int, runs: int = 1) -> None:
+    """Raises TooMuchMemoryError, which names all parts, unless so many runs of this state fit into memory."""
     nodes = config.search.simulations + 1  # of PUCT too, which keeps the root alone
     learned = state.params, state.average, state.opt_state
     lanes, capacity = config.selfplay.lanes, config.replay.capacity
@@ -288,10 +344,11 @@ def _check_memory(config: TrainConfig, state: TrainState, devices: int) -> None:
         "the network and its optimiser": memory.size_of(learned) * devices,
     }
     listed = ", ".join(f"{name} {memory.size_text(size)}" for name, size in parts.items())
-    memory.check(sum(parts.values()), f"this run ({listed})", devices)
+    what = "this run" if runs == 1 else f"each of {runs} runs"
+    memory.check(sum(parts.values()) * runs, f"{what} ({listed})", devices)
 
 
-def _games_a_group(config: TrainConfig) -> int:
+def _games_per_group(config: TrainConfig) -> int:
     # One more than the window: the beginning of the oldest game must outlive it.
     return 1 if config.replay.window_games is None else config.replay.window_games // config.replay.groups + 1
 

@@ -12,6 +12,8 @@ import scipy.stats
 from azjax.agents import alphabeta, dots_rules, make_agent
 from azjax.envs.dots_and_boxes import DotsAndBoxes, DotsAndBoxesState, box_sides, peters_lines
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 LEVELS = ("easy", "medium", "hard")
 TALL, WIDE = DotsAndBoxes(3, 2), DotsAndBoxes(2, 5)
 PAIRINGS = (("medium", "easy"), ("hard", "easy"), ("hard", "medium"))

@@ -39,3 +39,12 @@ def test_a_little_curve_goes_from_the_lowest_to_the_highest():
     assert points == "2.0,22.0 52.0,2.0 102.0,12.0"
     assert tables.sparkline([1]) == ""
     assert "nan" not in tables.sparkline([5, 5])
+
+
+def test_long_titles_and_notes_go_on_in_the_next_line():
+    title = f"az:{'folder/' * 15} against random"
+    grid = tables.Grid(("player", "games"), [("a", "10")], title=title, notes=("word " * 30,))
+    lines = grid.text(80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "against random" in lines[1]
+    assert sum(line.count("word") for line in lines) == 30

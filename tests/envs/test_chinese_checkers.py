@@ -23,6 +23,8 @@ from azjax.envs.chinese_checkers import DRAWN, FIRST_WON, ONGOING, SECOND_WON, C
 from azjax.envs.pgx_bridge import Env
 from tests.reference import chinese_checkers as reference
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 CHUNK = 4096  # positions per compiled call; one size, so that each function compiles once
 
 

@@ -20,6 +20,8 @@ from azjax.solvers.hex.solver import make_solver
 from azjax.training import replay
 from tests.reference import exhaustive
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 
 @functools.cache
 def solver_of(size):

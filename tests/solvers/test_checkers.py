@@ -28,6 +28,8 @@ from azjax.solvers.core import TooLargeError
 from tests import processes
 from tests.reference.chinese_checkers import Rules
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 # size, pieces: to-move wins, to-move losses, draws, illegal, finished games, distance of the start, winning first
 # moves, all of the game with moves in all directions. Computed by another program (a numpy solver); its 7x7 rows
 # equal Table 1 of Sturtevant, "On Strongly Solving Chinese Checkers", 2019.

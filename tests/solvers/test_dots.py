@@ -29,6 +29,8 @@ from tests import processes
 from tests.envs.test_dots_and_boxes import BERLEKAMP
 from tests.reference import dots_and_boxes as reference
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 # Margin of the first player on the empty board, and Peters's numbers of the optimal first lines; None: all.
 EMPTY_BOARDS = {
     (1, 1): (-1, None),

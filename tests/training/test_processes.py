@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -47,6 +48,11 @@ def free_port() -> int:
 @pytest.fixture
 def start():
     """Starts a process of Python; none outlives the test."""
+    yield from starting()
+
+
+def starting():
+    """Gives the function that starts processes, and ends them."""
     started = []
 
     def start_one(*arguments, devices=1, environment=None):
@@ -357,21 +363,26 @@ def test_the_first_process_solves_games_on_its_own_devices_while_the_others_wait
     assert checkpoint.open_run(tmp_path / "run").read_metrics()[0]["values"] == solved_values()
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("quickly_compiled")
-def test_the_first_of_the_processes_of_slurm_judges_by_the_truth_on_its_own_devices(start, tmp_path):
+SIX = [*TINY, "--iterations", "6", "--save-every", "2"]
+SIX += ["--selfplay.openings", "none"]  # or no first move could be judged
+
+
+@pytest.fixture(scope="module")
+def start_for_all():
+    """Starts a process of Python; none outlives the file."""
+    yield from starting()
+
+
+@pytest.fixture(scope="module")
+def run_of_two(start_for_all, tmp_path_factory):
+    """A run of two processes that Slurm has started, each with two devices, and the folder of what was solved."""
+    folder = tmp_path_factory.mktemp("slurm")
     surroundings = {"SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "127.0.0.1", "SLURM_NTASKS": "2"}
     surroundings |= {"JAX_COORDINATOR_PORT": str(free_port())}
-    surroundings |= {"AZJAX_CACHE": str(tmp_path / "empty")}  # so that the solver has to work
+    surroundings |= {"AZJAX_CACHE": str(folder / "solved")}  # empty, so that the solver has to work
     workers = [
-        start(
-            *("azjax.cli", "train", "hex3", "--out", tmp_path / "run", *TINY, "--iterations", 2),
-            *(
-                "--distributed=auto",
-                "--json",
-                "--selfplay.openings",
-                "none",
-            ),  # or no first move could be judged
+        start_for_all(
+            *("azjax.cli", "train", "hex3", "--out", folder / "run", *SIX, "--distributed=auto", "--json"),
             devices=2,
             environment=surroundings | {"SLURM_PROCID": str(number), "SLURM_LOCALID": str(number)},
         )
@@ -379,13 +390,40 @@ def test_the_first_of_the_processes_of_slurm_judges_by_the_truth_on_its_own_devi
     ]
     for code, _, said in ends(workers):
         assert code == 0, said
-    rows = checkpoint.open_run(tmp_path / "run").read_metrics()
-    assert [row["iteration"] for row in rows] == [1, 2]  # of one process, not of both
+    return folder / "run", folder / "solved"
+
+
+@pytest.mark.slow
+def test_the_first_of_the_processes_of_slurm_judges_by_the_truth_on_its_own_devices(run_of_two):
+    rows = checkpoint.open_run(run_of_two[0]).read_metrics()
+    assert [row["iteration"] for row in rows] == list(range(1, 7))  # of one process, not of both
     assert set(rows[-1]["truth"]) >= {"value_sign_accuracy", "search_accuracy", "opening_sign_accuracy"}
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quickly_compiled")
+def test_two_processes_train_as_one_does_and_leave_a_run_that_one_can_continue(
+    run_of_two, start, tmp_path, monkeypatch
+):
+    shutil.copytree(run_of_two[0], tmp_path / "two")
+    train = ["train", "hex3", *SIX, "--out"]
+    code, _, said = ends([start("azjax.cli", *train, tmp_path / "one", "--evaluation.no-truth", devices=4)])[
+        0
+    ]
+    assert code == 0, said
+
+    two, one = (checkpoint.open_run(tmp_path / name) for name in ("two", "one"))
+    assert len(two.read_metrics()) == 6  # one process writes, not both
+    exact = ("iteration", "positions", "games", "updates", "mean_plies", "first_player_score", "stored")
+    for row, expected in zip(two.read_metrics()[:4], one.read_metrics()):  # later games see the rounding
+        assert {field: row[field] for field in exact} == {field: expected[field] for field in exact}
+    assert two.iterations == one.iterations
+    monkeypatch.setenv("AZJAX_CACHE", str(run_of_two[1]))
+    more = ["--iterations", "8", "--resume"]
+    assert cli.main([*train, str(tmp_path / "two"), *more]) == 0  # here, on one device
+    assert [row["iteration"] for row in two.read_metrics()] == list(range(1, 9))
+
+
+@pytest.mark.slow
 def test_a_run_that_was_preempted_twice_ends_as_one_that_was_not(start, tmp_path):
     """To the bit: a sum over two devices is the same in any order, wherever they are."""
 

@@ -161,7 +161,8 @@ def test_a_report_of_numbers_that_are_not_finite_ends(tmp_path, capsys, finite):
 def test_make_train_trains_continues_and_never_starts_over(tmp_path):
     tools = tmp_path / "tools"
     tools.mkdir()
-    (tmp_path / "pyproject.toml").touch()
+    for needed in ("pyproject.toml", "constraints.txt"):
+        (tmp_path / needed).touch()
     (tools / "azjax").write_text('#!/bin/sh\necho "azjax $*"\n')
     (tools / "azjax").chmod(0o755)
     (tools / "stamp").touch()

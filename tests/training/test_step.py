@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import json
 import pathlib
-import socket
 import subprocess
 import sys
 
@@ -18,36 +17,11 @@ from azjax.envs import PgxGame
 from azjax.search import SearchOutput
 from azjax.search import config as search_config
 from azjax.training import alphazero as run
-from azjax.training import checkpoint
 from azjax.training.config import ReplayConfig, SearchConfig, SelfplayConfig
 from tests import processes
 from tests.training_cases import SMALL, at_the_limit, digest
 
 ROOT = pathlib.Path(__file__).parents[2]
-
-
-SHORT = [
-    *("--iterations", "6", "--selfplay.lanes", "16", "--replay.warm-up", "100", "--replay.capacity", "512"),
-    *(
-        "--search.simulations",
-        "4",
-        "--save-every",
-        "2",
-        "--evaluation.pairs",
-        "2",
-        "--evaluation.simulations",
-        "2",
-    ),
-    *("--evaluation.uct-simulations", "2", "--evaluation.no-truth"),
-]
-
-
-def with_devices(devices, module, *arguments):
-    environment = processes.environment(devices)
-    command = [sys.executable, "-m", module, *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=600
-    ).stdout
 
 
 @functools.cache
@@ -173,13 +147,20 @@ def test_the_weights_for_evaluation_follow_the_newest_by_the_decay():
         np.testing.assert_allclose(averaged - newest, 0.9**SMALL.updates, atol=1e-6)
 
 
+@pytest.mark.usefixtures("quickly_compiled")
 def test_games_are_the_same_on_any_number_of_devices():
     """Equal to the bit: every move, position, outcome and key. Equal up to rounding: policies and weights,
     because a matrix product may round differently for a batch of another size."""
-    rows = [
-        json.loads(line)
-        for line in with_devices(8, "tests.training_cases", "devices", "1,2,4,8").splitlines()
-    ]
+    answer = subprocess.run(
+        [sys.executable, "-m", "tests.training_cases", "devices", "1,2,4,8"],
+        cwd=ROOT,
+        env=processes.environment(devices=8),
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    rows = [json.loads(line) for line in answer.stdout.splitlines()]
     assert [row["devices"] for row in rows] == [1, 2, 4, 8]
     for row in rows[1:]:
         assert row["played"] == rows[0]["played"]
@@ -217,42 +198,6 @@ def test_only_the_first_moves_are_drawn_from_the_flattened_visits():
     # Jacobsen 2019: softmax(1.5 * share of visits), of the shares 3/4, 1/4 and 0.
     expected = lanes * np.exp([1.125, 0.375, 0.0]) / np.exp([1.125, 0.375, 0.0]).sum()
     assert (((counts - expected) ** 2) / expected).sum() < 13.8  # chi-square, 2 degrees of freedom, 99.9 %
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def test_two_processes_train_as_one_does_and_leave_a_run_that_one_can_continue(tmp_path):
-    environment = processes.environment(devices=2)
-    address = f"127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "azjax.cli", "train", "hex3", "--out", str(tmp_path / "two"), *SHORT]
-    workers = [
-        subprocess.Popen(
-            [*command, "--distributed", f"{address},2,{number}"],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for number in range(2)
-    ]
-    said = [worker.communicate(timeout=600)[0] for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0], "\n".join(said)
-    with_devices(4, "azjax.cli", "train", "hex3", "--out", str(tmp_path / "one"), *SHORT)
-
-    two, one = (checkpoint.open_run(tmp_path / name) for name in ("two", "one"))
-    assert len(two.read_metrics()) == 6  # one process writes, not both
-    exact = ("iteration", "positions", "games", "updates", "mean_plies", "first_player_score", "stored")
-    for row, expected in zip(two.read_metrics()[:4], one.read_metrics()):  # later games see the rounding
-        assert {field: row[field] for field in exact} == {field: expected[field] for field in exact}
-    assert two.iterations == one.iterations
-    more = [*SHORT, "--iterations", "8", "--resume"]
-    with_devices(1, "azjax.cli", "train", "hex3", "--out", str(tmp_path / "two"), *more)
-    assert [row["iteration"] for row in two.read_metrics()] == list(range(1, 9))
 
 
 @pytest.mark.usefixtures("quickly_compiled")

@@ -11,6 +11,8 @@ from azjax.training import alphazero as run
 from azjax.training import checkpoint
 from tests.reference import exhaustive
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 CHUNK = 1024
 
 
