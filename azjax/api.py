@@ -15,7 +15,8 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from azjax import agents, positions, solvers, theses
+from azjax import agents, solvers, theses
+from azjax import positions as position_files
 from azjax.common import tables
 from azjax.common.agent import Agent
 from azjax.common.progress import StagedProgress
@@ -214,7 +215,7 @@ class Solved:
 
 def solve(
     game: AnyGame,
-    positions_: str | os.PathLike | Sequence[str] | GameState | None = None,
+    positions: str | os.PathLike | Sequence[str] | GameState | None = None,
     **options: Any,
 ) -> Solved:
     """The exact values and all optimal moves of positions.
@@ -224,24 +225,24 @@ def solve(
 
     Args:
       game: what is played; options of a game that is named, such as `size`, may follow.
-      positions_: a position file, texts in the game's notation, or states [batch, ...]; None for the start.
+      positions: a position file, texts in the game's notation, or states [batch, ...]; None for the start.
       **options: of the game if that is a name, else of `azjax.make_solver`.
     """
     if isinstance(game, str):
         game, options = make_game(game, **options), {}
     game = unwrapped(game)
     game = solvers.room_of(game).finest(game)
-    if positions_ is None:
-        states = positions.stack([game.init(jax.random.key(0))])
-    elif isinstance(positions_, (str, os.PathLike)):
-        lines = positions.read_positions(positions_, game)
+    if positions is None:
+        states = position_files.stack([game.init(jax.random.key(0))])
+    elif isinstance(positions, (str, os.PathLike)):
+        lines = position_files.read_positions(positions, game)
         if foreign := next((line.game for line in lines if line.game != game), None):
-            raise ValueError(f"{positions_} has positions of {foreign}; solve them with that game")
-        states = positions.stack(line.state for line in lines)
-    elif isinstance(positions_, Sequence) and not hasattr(positions_, "current_player"):
-        states = positions.stack([game.from_notation(text) for text in positions_])
+            raise ValueError(f"{positions} has positions of {foreign}; solve them with that game")
+        states = position_files.stack(line.state for line in lines)
+    elif isinstance(positions, Sequence) and not hasattr(positions, "current_player"):
+        states = position_files.stack([game.from_notation(text) for text in positions])
     else:
-        states = positions_
+        states = positions
     solver = solvers.make_solver(game, **options)
     try:
         return Solved(game, states, solver.solve(states))
@@ -336,5 +337,5 @@ def _seated(
 
 def _openings_of(openings: str | os.PathLike | Sequence[PositionLine], game: Game) -> Sequence[PositionLine]:
     if isinstance(openings, (str, os.PathLike)):
-        return positions.read_positions(pathlib.Path(openings), game)
+        return position_files.read_positions(pathlib.Path(openings), game)
     return openings

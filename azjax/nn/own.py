@@ -113,9 +113,12 @@ def _of_linen(module: linen.Module, game: Any) -> tuple[Callable, Callable]:
 
 
 def _of_nnx(build: Callable[[nnx.Rngs], nnx.Module]) -> tuple[Callable, Callable]:
-    abstract = nnx.eval_shape(lambda: build(nnx.Rngs(0)))
-    if not isinstance(abstract, nnx.Module):
-        raise TypeError(f"{build!r} must make an NNX module of nnx.Rngs, got {type(abstract).__name__}")
+    def checked(rngs: nnx.Rngs) -> nnx.Module:
+        if not isinstance(module := build(rngs), nnx.Module):
+            raise TypeError(f"{build!r} must make an NNX module of nnx.Rngs, got {type(module).__name__}")
+        return module
+
+    abstract = nnx.eval_shape(lambda: checked(nnx.Rngs(0)))
     graph, *_, other = nnx.split(abstract, nnx.Param, nnx.BatchStat, ...)
     if left := sorted({type(leaf).__name__ for _, leaf in nnx.to_flat_state(other)}):
         raise ValueError(
@@ -144,6 +147,10 @@ def _of_functions(init_weights: Callable, apply: Callable) -> tuple[Callable, Ca
 
 def _as_outputs(answers: Any) -> Outputs:
     """What any of the forms returned, in float32; values [batch, 1] are taken as [batch]."""
+    if not isinstance(answers, tuple) or len(answers) < 2 or len(answers) > len(Outputs._fields):
+        raise TypeError(
+            f"a network must return logits and values, or azjax.nn.Outputs, got {type(answers).__name__}"
+        )
     outputs = answers if isinstance(answers, Outputs) else Outputs(*answers)
     outputs = jax.tree.map(lambda array: array.astype(jnp.float32), outputs)
     value = outputs.value

@@ -35,7 +35,9 @@ LossFactory = Callable[[Game, Network], Callable[[Params, jax.Array, StoredPosit
 """(game, network) -> loss; see `make_loss`, which makes the usual one."""
 
 
-def make_loss(game: Game, network: Network, config: OptimiserConfig, axis_name: str | None) -> Callable:
+def make_loss(
+    game: Game, network: Network, config: OptimiserConfig, axis_name: str | None = None
+) -> Callable:
     """(params, keys [groups], batch [batch, ...]) -> (Losses, new statistics).
 
     The keys draw the symmetries of equal shares of the batch, in order.

@@ -92,7 +92,8 @@ def train_many(
 
     Each run plays the games and makes the updates of `azjax.train` with its seed and learning rate alone. What is equal
     to that run to the bit: all draws, and so every game until a rounding tells two moves apart. Weights agree up to
-    rounding, because a matrix product of several runs may be summed in another order than that of one.
+    rounding, because a matrix product of several runs may be summed in another order than that of one. A run whose
+    gradients are no numbers learns nothing from them, and its rows say so (`skipped_updates`); the others go on.
 
     Args:
       config: of every run; its seed is not used.
