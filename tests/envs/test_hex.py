@@ -8,6 +8,7 @@ import random
 import types
 import xml.etree.ElementTree as ElementTree
 
+import chex
 import hypothesis
 import hypothesis.strategies as st
 import jax
@@ -744,20 +745,13 @@ def test_a_state_on_11x11_takes_126_bytes():
 
 
 def test_playing_on_never_compiles_again():
-    game, traces = Hex(4), 0
-
-    @jax.jit
-    def step(x, action):
-        nonlocal traces
-        traces += 1
-        return game.step(x, action)
-
+    game = Hex(4)
+    step = jax.jit(chex.assert_max_traces(game.step, 1))
     x = game.init(jax.random.key(0))
     for action in range(16):
         x = step(x, jnp.int32(action))
     assert bool(x.over)
     step(game.from_notation("4/1b2/4/2w1 b"), jnp.int32(0))
-    assert traces == 1
 
 
 def test_games_of_equal_settings_are_equal_and_hash_alike():

@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -233,17 +234,14 @@ def test_no_lane_is_searched_in_vain_while_chunks_can_be_filled():
 
 
 def test_an_agent_is_traced_once_whomever_it_meets():
-    traces = []
-
+    @chex.assert_max_traces(n=1)
     def act(params, key, states):
-        traces.append(1)
         return random_action(key, jax.vmap(HEX.legal_action_mask)(states))
 
     counted = Agent("counted", act)
     for opponent in (lowest(HEX), highest(HEX)):
         play(HEX, counted, opponent)
         play(HEX, opponent, counted)
-    assert len(traces) == 1
 
 
 def test_progress_ends_with_all_games_done():

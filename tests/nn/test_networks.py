@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -435,16 +436,10 @@ def test_the_half_copy_plays_almost_the_same():
 
 
 def test_the_same_shapes_are_never_traced_twice():
-    net, traces = make_network(NetworkConfig(**SMALL), Hex(4)), []
-
-    @jax.jit
-    def apply(params, observation):
-        traces.append(None)
-        return net.apply(params, observation)
-
+    net = make_network(NetworkConfig(**SMALL), Hex(4))
+    apply = jax.jit(chex.assert_max_traces(net.apply, 1))
     for seed in range(3):
         apply(initial(Hex(4), seed, **SMALL), boards(Hex(4), seed=seed))
-    assert len(traces) == 1
 
 
 def test_parameters_are_nothing_but_dictionaries_of_arrays():
