@@ -75,6 +75,20 @@ def quickly_compiled():
     yield from _optimising(False)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten_programs():
+    """Forgets what a file compiled once the process has grown large: the suite compiles more than 10 GB of programs."""
+    yield
+    import jax
+
+    try:
+        resident_pages = int(pathlib.Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return
+    if resident_pages * os.sysconf("SC_PAGE_SIZE") > 3 * 2**30:
+        jax.clear_caches()
+
+
 def pytest_collection_modifyitems(items):
     """Puts the files that take longest first, and leaves the others and all tests within a file in order."""
 

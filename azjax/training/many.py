@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from azjax.common import keys, tables
@@ -131,11 +132,13 @@ def train_many(
         )
         return jax.jit(mapped, **options)
 
+    first = jax.eval_shape(init, jnp.float32(0), jax.random.key(0))
+    check_memory(config, first, mesh.size, runs=len(configs))
     place = NamedSharding(mesh, PartitionSpec(RUNS))
     rates = jax.device_put(jnp.asarray([one.optimiser.learning_rate for one in configs], jnp.float32), place)
-    starts = jax.device_put(jnp.stack([keys.root(one.seed, "training") for one in configs]), place)
-    first = jax.eval_shape(init, rates[0], starts[0])
-    check_memory(config, first, mesh.size, runs=len(configs))
+    # Put together by NumPy: a program that stacks many keys takes minutes to compile.
+    words = np.stack([jax.random.key_data(keys.root(one.seed, "training")) for one in configs])
+    starts = jax.device_put(jax.random.wrap_key_data(words), place)
     states = on_all(init)(rates, starts)
     step = on_all(iteration, donate_argnums=1)
     history: list[list[dict[str, Any]]] = []

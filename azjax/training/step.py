@@ -344,7 +344,7 @@ def check_memory(config: TrainConfig, state: TrainState, devices: int, runs: int
         "the network and its optimiser": memory.size_of(learned) * devices,
     }
     listed = ", ".join(f"{name} {memory.size_text(size)}" for name, size in parts.items())
-    what = "this run" if runs == 1 else f"each of {runs} runs"
+    what = "this run" if runs == 1 else f"each of {runs:,} runs"
     memory.check(sum(parts.values()) * runs, f"{what} ({listed})", devices)
 
 

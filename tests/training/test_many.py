@@ -12,6 +12,7 @@ import pytest
 import azjax
 from azjax import training
 from azjax.common import keys
+from azjax.common.memory import TooMuchMemoryError
 from azjax.training import alphazero, targets
 from tests.processes import environment
 from tests.training_cases import SMALL
@@ -109,8 +110,8 @@ def test_numbers_that_do_not_fit_are_refused(arguments, message):
 
 def test_what_does_not_fit_into_memory_is_refused_before_it_is_made():
     large = dataclasses.replace(CONFIG, replay=dataclasses.replace(CONFIG.replay, capacity=2**22))
-    with pytest.raises(azjax.ConfigError, match="memory"):
-        azjax.train_many(large, seeds=100_000)
+    with pytest.raises(TooMuchMemoryError, match="each of 10,000 runs"):
+        azjax.train_many(large, seeds=10_000)
 
 
 def tell_on_devices() -> None:
