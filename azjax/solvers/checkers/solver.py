@@ -57,6 +57,7 @@ _POSITIONS_PER_CALL = 2**20  # and device: enough to hide the cost of a call, fe
 _CALLS_IN_LINE = 1  # so that no device waits for Python
 _LOOK_UPS_PER_CALL, _FEW_LOOK_UPS = 1024, 32  # two sizes, so that few programs are compiled
 _VALUES = np.array([0, -1, 1, np.nan], np.float32)  # of OPEN, LOSS, WIN, ILLEGAL
+_OUTCOMES = np.array([2, 3, 1, -1])  # for who moved there, the higher, the better; -1 of what is not legal
 _NANOSECONDS = 60.0  # a position and pass, on one core
 _WORKING_BYTES = 0.4e9  # the interpreter, and what the calls in line need
 
@@ -96,13 +97,14 @@ class CheckersSolver:
         self.game = game
         self.stuck_loses = stuck_loses
         self.table = table
-        self.codes = jnp.asarray(table.codes)  # for `codes_at`
+        # For `codes_at`. A table that lies on disk is used there, where the device shares the memory of the machine.
+        self.codes = jax.device_put(table.codes, may_alias=True)
 
     def solve(self, states: State) -> Solution:
         """Values and all value-preserving moves of positions [batch, ...]; NaN for illegal ones."""
         begin = time.perf_counter()
         own, children, _ = self._look_up(_codes_with_children, states)
-        optimal = _keeps_value(own, children)
+        optimal = _best_moves(own, children)
         return Solution(
             value=_VALUES[own],
             optimal=optimal,
@@ -129,7 +131,7 @@ class CheckersSolver:
     def best_actions(self, states: State) -> np.ndarray:
         """[batch, actions] bool, of the optimal moves those that win soonest or lose latest."""
         own, children, places = self._look_up(_codes_with_children, states)
-        optimal = _keeps_value(own, children)
+        optimal = _best_moves(own, children)
         distance = self._distances[places].astype(np.int32)
         sign = np.select([own == WIN, own == LOSS], [1, -1], 0)  # in a draw no optimal move is better
         cost = np.where(optimal, sign[:, None] * distance, NO_DISTANCE + 1)
@@ -223,12 +225,15 @@ def load_solver(
 ) -> CheckersSolver:
     """The solver that was saved; raises ValueError if the file is damaged, unfinished or about another game.
 
+    The table stays on disk, where it is read as it is used.
+
     Args:
       path: the file.
       game: what it must be about; default whatever it is about.
       stuck_loses: likewise, if a game is given.
     """
-    saved, stuck_loses, table = _read(path, {} if game is None else _identity(game, stuck_loses))
+    expected = {} if game is None else _identity(game, stuck_loses)
+    saved, stuck_loses, table = _read(path, expected, mapped=True)
     if not table.finished:
         raise ValueError(
             f"{path} is not finished: {len(table.found)} passes are done; "
@@ -286,10 +291,15 @@ def _codes_with_children(game: ChineseCheckers, codes: jax.Array, states: State)
     return own, jnp.where(legal, codes_at(codes, row, column), ILLEGAL), (row, column)
 
 
-def _keeps_value(own: np.ndarray, children: np.ndarray) -> np.ndarray:
-    """[batch, actions] bool, from the codes [batch] of positions and [batch, actions] after each action."""
-    for_the_opponent = np.array([OPEN, WIN, LOSS, -1])  # nothing keeps the value of an illegal position
-    return children == for_the_opponent[own][:, None]
+def _best_moves(own: np.ndarray, children: np.ndarray) -> np.ndarray:
+    """[batch, actions] bool, from the codes [batch] of positions and [batch, actions] after each action.
+
+    The moves with the best outcome there is, which keep the value; unless a player who may move forward alone is judged
+    by the table of all moves, where a won position may have no winning move.
+    """
+    outcome = _OUTCOMES[children]
+    best = outcome.max(axis=1, keepdims=True)
+    return (outcome == best) & (best >= 0) & (own != ILLEGAL)[:, None]
 
 
 class _Analysis:
@@ -460,10 +470,12 @@ def _write(path: str | os.PathLike, game: ChineseCheckers, stuck_loses: bool, ta
     files.write(path, header, arrays)
 
 
-def _read(path: str | os.PathLike, expected: files.Header) -> tuple[ChineseCheckers, bool, Table]:
+def _read(
+    path: str | os.PathLike, expected: files.Header, *, mapped: bool = False
+) -> tuple[ChineseCheckers, bool, Table]:
     """The game, its stuck rule and the table of a file; raises ValueError unless they are as expected."""
     numbers = ["size", "pieces", "forward_only", "stuck_loses", "terminal", "illegal", "finished"]
-    header, arrays = files.read(path, _FILE | expected, numbers)
+    header, arrays = files.read(path, _FILE | expected, numbers, mapped=mapped)
     found = header.get("found")
     if not isinstance(found, list) or not all(isinstance(number, int) for number in found):
         raise ValueError(f"{path} is damaged: found in its header must be a list of numbers")
