@@ -176,6 +176,7 @@ def make_solver(
     *,
     distances: bool = True,
     stuck_loses: bool = False,
+    as_published: bool = False,
     path: str | os.PathLike | None = None,
     save_every: float = 60.0,
     progress: Progress | None = None,
@@ -190,6 +191,9 @@ def make_solver(
       distances: whether to keep the distance to the end too, a byte a position.
       stuck_loses: in a forward-only game, whether a player without a forward move has lost; by the game's own
         rule such a player may make any move.
+      as_published: call positions ordinary in which the player to move has no piece in either home, also where the
+        rules call them illegal. So the program behind Table 1 of Sturtevant 2019 must have done, to judge by its
+        counts of illegal positions; it makes a difference from 5x5 with six pieces on.
       path: a file for the table. If it exists, the work goes on from there. It is written between passes, when
         `save_every` seconds have gone by, and at the end.
       save_every: see `path`.
@@ -204,18 +208,18 @@ def make_solver(
     """
     table = None
     if path is not None and os.path.exists(path):
-        *_, table = _read(path, _identity(game, stuck_loses))
+        *_, table = _read(path, _identity(game, stuck_loses, as_published))
         if distances and table.distances is None:
             raise ValueError(f"{path} has no distances; ask for distances=False, or name another file")
     if table is None or not table.finished:
         _check_size(game, distances, max_bytes, max_seconds)
-        analysis = _Analysis(game, stuck_loses, devices, progress or (lambda done, total: None))
+        analysis = _Analysis(game, stuck_loses, as_published, devices, progress or (lambda done, total: None))
         table = table or analysis.first_table(distances)
         saved = time.monotonic()
         while not table.finished:
             analysis.run_pass(table)
             if path is not None and (table.finished or time.monotonic() - saved >= save_every):
-                _write(path, game, stuck_loses, table)
+                _write(path, game, stuck_loses, table, as_published)
                 saved = time.monotonic()
     return CheckersSolver(game, stuck_loses, table)
 
@@ -309,6 +313,7 @@ class _Analysis:
         self,
         game: ChineseCheckers,
         stuck_loses: bool,
+        as_published: bool,
         devices: Sequence[jax.Device] | None,
         progress: Progress,
     ):
@@ -320,7 +325,7 @@ class _Analysis:
             _POSITIONS_PER_CALL // self.ranking.columns, -(-self.ranking.rows // len(devices))
         )
         self._rows_per_call = max(1, rows_per_device) * len(devices)
-        self._programs = _compile(game, stuck_loses, devices)
+        self._programs = _compile(game, stuck_loses, as_published, devices)
 
     def first_table(self, distances: bool) -> Table:
         """The table before the first pass."""
@@ -394,7 +399,9 @@ class _Programs(NamedTuple):
 
 
 @functools.cache
-def _compile(game: ChineseCheckers, stuck_loses: bool, devices: tuple[jax.Device, ...]) -> _Programs:
+def _compile(
+    game: ChineseCheckers, stuck_loses: bool, as_published: bool, devices: tuple[jax.Device, ...]
+) -> _Programs:
     mesh = jax.sharding.Mesh(np.array(devices), ("devices",))
     everywhere, by_row = jax.sharding.PartitionSpec(), jax.sharding.PartitionSpec("devices")
     boards = jax.tree.map(  # the rows are their last axis
@@ -413,7 +420,7 @@ def _compile(game: ChineseCheckers, stuck_loses: bool, devices: tuple[jax.Device
     return _Programs(
         everywhere=sharding,
         plan=jax.device_put(make_plan(ranking_of(game)), sharding),
-        first_rows=sharded(functools.partial(first_rows, game), by_row),
+        first_rows=sharded(functools.partial(first_rows, game, as_published), by_row),
         next_rows=sharded(next_rows_of_game, everywhere, everywhere, boards, by_row, everywhere),
     )
 
@@ -445,20 +452,27 @@ def _check_size(game: ChineseCheckers, distances: bool, max_bytes: float, max_se
         )
 
 
-def _identity(game: ChineseCheckers, stuck_loses: bool) -> files.Header:
+def _identity(game: ChineseCheckers, stuck_loses: bool, as_published: bool = False) -> files.Header:
     """What a file must be about to be of use."""
     return {
         "size": game.size,
         "pieces": game.pieces,
         "forward_only": game.forward_only,
         "stuck_loses": stuck_loses,
+        "holds": f"{_FILE['holds']} as published" if as_published else _FILE["holds"],
     }
 
 
-def _write(path: str | os.PathLike, game: ChineseCheckers, stuck_loses: bool, table: Table) -> None:
+def _write(
+    path: str | os.PathLike,
+    game: ChineseCheckers,
+    stuck_loses: bool,
+    table: Table,
+    as_published: bool = False,
+) -> None:
     header = {
         **_FILE,
-        **_identity(game, stuck_loses),
+        **_identity(game, stuck_loses, as_published),
         "terminal": table.terminal,
         "illegal": table.illegal,
         "found": table.found,
