@@ -46,7 +46,7 @@ def runs(tmp_path_factory):
             SMALL,
             game=game,
             network=ON_ANY_BOARD if game == DOTS else SMALL.network,
-            selfplay=SelfplayConfig(lanes=8, plies=plies),
+            selfplay=SelfplayConfig(lanes=8, plies=plies, log=game == CHECKERS),
             replay=ReplayConfig(capacity=1024, groups=1, batch_size=32, reuse=1.0, warm_up=32),
             iterations=2,
             save_every=2,
@@ -249,6 +249,7 @@ def test_the_judge_of_labels_counts_the_outcomes_that_are_true(runs, seen, capsy
         assert_share(row["over_time"][number], right[begin:end])
         assert_share(row["so_far"][number], right[:end])
     assert 0 < sum(right) < len(right)
+    assert "covers" not in row  # for the run keeps a log of all that it plays
 
 
 def test_the_judge_of_accuracy_is_right_about_every_position_it_asks(runs, seen, capsys, monkeypatch):

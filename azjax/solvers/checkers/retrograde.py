@@ -101,8 +101,8 @@ def first_rows(game: ChineseCheckers, as_published: bool, rows: jax.Array) -> ja
       rows: [rows] int32, which rows of the table.
     """
     ranking = numbering.ranking_of(game)
-    tops = np.arange(ranking.cells) < ranking.pieces
-    either_home = tops | tops[::-1]
+    start = numbering.pieces_of(game, game.init(jax.random.key(0)))
+    either_home = start[0] | start[1]
 
     def code(row: jax.Array, column: jax.Array) -> jax.Array:
         mine, theirs = numbering.unrank(ranking, jnp.asarray(ranking.stored)[row], column)
@@ -112,7 +112,7 @@ def first_rows(game: ChineseCheckers, as_published: bool, rows: jax.Array) -> ja
         lost = game.is_illegal(x._replace(current_player=jnp.int32(1)))
         known = jnp.where(game.is_illegal(x), ILLEGAL, jnp.where(lost, LOSS, OPEN))
         if as_published:
-            return jnp.where(jnp.any(mine & either_home), known, OPEN)
+            return jnp.where((known == ILLEGAL) & ~jnp.any(mine & either_home), OPEN, known)
         return known
 
     def codes(row: jax.Array) -> jax.Array:
