@@ -19,25 +19,18 @@ experiments/results/kromann2019.
 """
 
 import dataclasses
-import hashlib
-import json
-import pathlib
+import functools
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
-import tyro
-from rich.console import Console
-from rich.progress import Progress, TimeRemainingColumn
-from rich.table import Table
 
 from azjax.agents import learned as agents
 from azjax.agents import make_agent
-from azjax.common import atomic
 from azjax.common.agent import random_act
 from azjax.envs import Hex
+from azjax.evaluation import statistics
 from azjax.evaluation.arena import make_match, wilson_interval
 from azjax.learners import session
 from azjax.learners.core import LearnerConfig
@@ -45,21 +38,38 @@ from azjax.learners.es import ESConfig
 from azjax.learners.games import match
 from azjax.learners.td import TDConfig
 from azjax.plots import learners as curves
-from azjax.training.config import config_to_dict
+from experiments import study
 
-RESULTS = pathlib.Path(__file__).parent / "results" / "kromann2019"
 KINDS = {"td": TDConfig, "es": ESConfig}
+LOADERS = {"td": agents.load_td, "es": agents.load_es}
 DRAWN = ("sessions", "marathon", "fast")  # the experiments whose curves are kept
 
 
 @dataclasses.dataclass(frozen=True)
-class Config:
-    """What to run."""
+class Settings:
+    """How long everything goes on; a point is 100 steps and an evaluation."""
 
-    full: bool = False  # the thesis's lengths: 50,000 steps a setting, overnight for the marathon
-    only: tuple[str, ...] = ()  # names of experiments; default all
-    runs: pathlib.Path = pathlib.Path("runs/kromann2019")  # where runs keep what they need to go on
-    results: pathlib.Path = RESULTS
+    td_points: int = 30  # of every setting
+    es_points: int = 15
+    td_overnight: int = 100  # of the marathon
+    es_overnight: int = 60
+    td_fast: int = 15  # with azjax's settings
+    es_fast: int = 50
+    sessions: int = 3  # side by side; the plain setting has five
+    pairs: int = 100  # of games against UCT, each played with both colours
+    baseline_games: int = 50_000
+
+
+QUICK = Settings()
+FULL = Settings(
+    td_points=500,
+    es_points=500,
+    td_overnight=14_201,
+    es_overnight=4_500,
+    td_fast=100,
+    es_fast=200,
+    sessions=5,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,194 +124,165 @@ def experiments() -> dict[str, list[Setting]]:
     }
 
 
-def config_of(setting: Setting, experiment: str, full: bool) -> LearnerConfig:
+def config_of(setting: Setting, experiment: str, settings: Settings) -> LearnerConfig:
     """The run of a setting: 50,000 steps in the thesis, fewer on two cores."""
     options = dict(setting.options)
-    fast = options.pop("fast", False)
-    if fast:
-        points = {"td": 100 if full else 15, "es": 200 if full else 50}[setting.method]
-        lengths = {"sessions": 3, "iterations": points, "evaluation_games": 200}
+    if options.pop("fast", False):
+        lengths = {
+            "sessions": 3,
+            "iterations": getattr(settings, f"{setting.method}_fast"),
+            "evaluation_games": 200,
+        }
     else:
-        lengths = {"every": 100, "iterations": _points(setting.method, experiment, full)}
-        lengths |= {"sessions": 5 if full or not options else 3}
-        lengths |= {"games": 1}
+        points = f"{setting.method}_{'overnight' if experiment == 'marathon' else 'points'}"
+        lengths = {"every": 100, "iterations": getattr(settings, points), "games": 1}
+        lengths |= {"sessions": settings.sessions if options else 5}
         lengths |= {"optimiser": "sgd", "learning_rate": 0.1} if setting.method == "td" else {}
     return KINDS[setting.method](**({"game": Hex(5), "save_every": 5} | lengths | options))
 
 
-def _points(method: str, experiment: str, full: bool) -> int:
-    if experiment == "marathon":
-        return {"td": 14_201 if full else 100, "es": 4_500 if full else 60}[method]
-    return 500 if full else {"td": 30, "es": 15}[method]
+def run_of(work: study.Work[Settings], setting: Setting, experiment: str) -> study.StudyRun:
+    """A setting's run; experiments share the settings they have in common."""
+    name = f"{setting.method} {setting.label if setting.options else 'plain'}"
+    return work.run(name, config_of(setting, experiment, work.settings))
 
 
-def run_setting(config: LearnerConfig, command: Config, progress: Progress, title: str) -> dict[str, Any]:
-    """Runs a setting, or goes on with it; the points of all its sessions, and what it cost."""
-    # Named by what it is, so that experiments share the settings they have in common.
-    name = hashlib.sha256(json.dumps(config_to_dict(config), sort_keys=True).encode()).hexdigest()[:12]
-    kept = command.results / "points" / f"{name}.json"
-    if kept.exists():
-        return json.loads(kept.read_text())
-    task = progress.add_task(title, total=config.iterations)
-    started = time.process_time()
-    folder = command.runs / name
-    resume = (folder / "config.json").exists()
-    run = session.train(
-        config,
-        folder,
-        resume=resume,
-        watch=lambda row: progress.update(task, completed=row["iteration"]),
-        say=lambda line: None,
-    )
-    rows = run.read_metrics()
-    if len(rows) < config.iterations:
-        raise KeyboardInterrupt
-    columns = [name for name in (*session.OPPONENTS, "sigma", "rate", "loss", "plies") if name in rows[0]]
-    finished = {
-        "config": config_to_dict(config),
-        "minutes": round(rows[-1]["seconds"] / 60, 1),
-        "cpu_minutes": round((time.process_time() - started) / 60, 1),
-        "games": rows[-1]["games"],
-        "example": rows[-1]["example"],
-        "points": {name: np.round([row[name] for row in rows], 4).tolist() for name in columns},
-    }
-    if config.evaluation_games == 200:
-        finished["uct"] = against_uct(run, config)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_text(kept, json.dumps(finished) + "\n")
-    progress.remove_task(task)
-    return finished
+def points_of(work: study.Work[Settings], run: study.StudyRun) -> dict[str, Any]:
+    """The points of all its sessions, and what it cost."""
+
+    def collect() -> dict[str, Any]:
+        started = time.process_time()
+        rows = run.metrics()
+        columns = [name for name in (*session.OPPONENTS, "sigma", "rate", "loss", "plies") if name in rows[0]]
+        return {
+            "minutes": round(rows[-1]["seconds"] / 60, 1),
+            "cpu_minutes": round((time.process_time() - started) / 60, 1),
+            "games": rows[-1]["games"],
+            "example": rows[-1]["example"],
+            "points": {name: np.round([row[name] for row in rows], 4).tolist() for name in columns},
+        }
+
+    return work.once(run.name, collect, config=run.config)
 
 
-def against_uct(run: Any, config: LearnerConfig) -> dict[str, Any]:
+def against_uct(run: study.StudyRun, method: str, pairs: int) -> dict[str, Any]:
     """Games of the run's agent against `uct:200` and `random` in the arena, from openings of one random move."""
-    load = {TDConfig: agents.load_td, ESConfig: agents.load_es}[type(config)]
-    agent, scores = load(run.path, config.game), {}
+    game, scores = run.config.game, {}
+    agent = LOADERS[method](run.path, game)
     for name in ("uct:200", "random"):
-        played = make_match(config.game, agent, make_agent(name, config.game), pairs=100, random_plies=1)
+        played = make_match(game, agent, make_agent(name, game), pairs=pairs, random_plies=1)
         result = played(None, None, jax.random.key(0))
         scores[name] = {"score": result.score, "interval": result.interval, "games": result.games}
     return scores
 
 
-def table_rows(setting: Setting, run: dict[str, Any]) -> list[str]:
-    """A line of a table: theirs and ours in turn."""
+def cells(setting: Setting, run: study.StudyRun, found: dict[str, Any]) -> dict[str, Any]:
+    """A line of a table, in percent of games won: over all games of training, as the thesis counts, and at the end."""
     theirs = setting.theirs
-    random, previous = (100 * np.array(run["points"][name]) for name in session.OPPONENTS)
+    random, previous = (100 * np.array(found["points"][name]) for name in session.OPPONENTS)
     last = random[-max(1, len(random) // 10) :]
-    steps = run["config"]["every"] * len(random)
-    return [
-        setting.method.upper(),
-        setting.label,
-        f"{steps:,}",
-        _number(theirs.total),
-        _spread(random.mean(0)),
-        _number(theirs.last),
-        _spread(last.mean(0)),
-        _number(theirs.previous),
-        _spread(previous.mean(0)),
-        f"{random.max():.0f}",
-    ]
+    return {
+        "steps": run.config.every * len(random),
+        "sessions": random.shape[1],
+        "vs random, all games": study.Beside(theirs.total, statistics.mean(random.mean(0))),
+        "best session": float(random.mean(0).max()),
+        "last tenth": study.Beside(theirs.last, statistics.mean(last.mean(0))),
+        "vs previous, all games": study.Beside(theirs.previous, statistics.mean(previous.mean(0))),
+        "best point": float(random.max()),
+    }
 
 
-COLUMNS = (
-    "method",
-    "setting",
-    "steps",
-    "vs random, thesis",
-    "ours",
-    "last tenth, thesis",
-    "ours",
-    "vs previous, thesis",
-    "ours",
-    "best point",
-)
-
-
-def baseline(games: int = 50_000) -> tuple[float, tuple[float, float]]:
+def baseline(games: int) -> dict[str, Any]:
     """Random against random on 5x5, with its interval; exactly 50 % by symmetry, 50.02 % in the thesis's log."""
     game = Hex(5)
     play = jax.jit(lambda key: match(game, random_act(game), random_act(game), None, None, key, games))
     wins = int(np.sum(play(jax.random.key(0))))
-    return wins / games, wilson_interval(wins, games)
+    return {"share": wins / games, "interval": wilson_interval(wins, games)}
 
 
-def show(name: str, rows: Sequence[Sequence[str]], notes: Sequence[str], console: Console) -> str:
-    """Prints a table and returns it as Markdown."""
-    table = Table(*COLUMNS, title=f"{name} (percent of games won, mean ± spread over sessions)")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table, *notes, sep="\n")
-    lines = [f"## {name}", "", " | ".join(("", *COLUMNS, "")).strip(), "|---" * len(COLUMNS) + "|"]
-    lines += [" | ".join(("", *row, "")).strip() for row in rows]
-    return "\n".join([*lines, "", *(f"{note}\n" for note in notes)])
+def run_baseline(work: study.Work[Settings]) -> None:
+    """Random against random: what a table without learning would show."""
+    games = work.settings.baseline_games
+    found = work.once("baseline", lambda: baseline(games), games=games)
+    low, high = (100 * end for end in found["interval"])
+    cell = study.Beside(50.02, 100 * found["share"])
+    row = {"games": games, "% won": cell, "95 % interval": f"{low:.2f} to {high:.2f}"}
+    work.table("baseline", "Random against random, 5x5", {"random": row}, digits=2)
 
 
-def main(command: Config) -> None:
-    """Runs the experiments and prints their tables beside the thesis's."""
-    known = {"baseline": None} | experiments()
-    unknown = set(command.only) - set(known)
-    if unknown:
-        raise SystemExit(f"unknown experiment {', '.join(unknown)}; there are {', '.join(known)}")
-    command = dataclasses.replace(command, results=command.results / ("full" if command.full else "quick"))
-    console = Console(width=170)
-    for name in command.only or known:
-        with Progress(
-            *Progress.get_default_columns()[:-1], TimeRemainingColumn(), console=console
-        ) as progress:
-            if name == "baseline":
-                share, (low, high) = baseline()
-                note = f"random against random, 5x5, 50,000 games: {100 * share:.2f} % ({100 * low:.2f} to"
-                text = f"## baseline\n\n{note} {100 * high:.2f}); thesis 50.02 %.\n"
-                console.print(text)
-            else:
-                text = _run_experiment(name, known[name], command, progress, console)
-        command.results.mkdir(parents=True, exist_ok=True)
-        atomic.write_text(command.results / f"{name}.md", text)
-
-
-def _run_experiment(name: str, settings: list[Setting], command: Config, progress, console: Console) -> str:
-    rows, notes = [], []
-    for setting in settings:
-        config = config_of(setting, name, command.full)
-        run = run_setting(config, command, progress, f"{name}: {setting.method} {setting.label}")
-        rows.append(table_rows(setting, run))
+def run_experiment(work: study.Work[Settings], name: str) -> None:
+    """Runs the settings of an experiment and compares them with the thesis."""
+    rows, notes = {}, ["Percent of games won; means over sessions with Student's 95 % intervals."]
+    for setting in experiments()[name]:
+        run = run_of(work, setting, name)
+        found = points_of(work, run)
         method = setting.method.upper()
+        rows[f"{method} {setting.label}"] = cells(setting, run, found)
         if name in DRAWN:
-            picture = curves.draw(_as_rows(run), f"{method}, {setting.label}")
-            if picture is not None:
-                atomic.write_bytes(command.results / f"{name}-{setting.method}.png", picture)
-        for opponent, result in run.get("uct", {}).items():
-            low, high = (100 * end for end in result["interval"])
-            notes.append(
-                f"{method}: {100 * result['score']:.1f} % ({low:.1f} to {high:.1f}) against {opponent},"
-                f" {result['games']} games; learned in {run['cpu_minutes']:.1f} CPU minutes,"
-                f" {run['games']:,} games a session."
+            picture = curves.draw(as_rows(run.config, found), f"{method}, {setting.label}")
+            work.figure(f"{name}-{setting.method}", picture)
+        if setting.options.get("fast"):
+            pairs = work.settings.pairs
+            games = work.once(
+                f"{run.name} games",
+                functools.partial(against_uct, run, setting.method, pairs),
+                config=run.config,
+                pairs=pairs,
             )
-    return show(name, rows, notes, console)
+            notes += [_note(method, opponent, found, result) for opponent, result in games.items()]
+    work.table(name, name, rows, notes=notes)
 
 
-def _as_rows(run: dict[str, Any]) -> list[dict[str, Any]]:
+def as_rows(config: LearnerConfig, found: dict[str, Any]) -> list[dict[str, Any]]:
     """The kept points as rows of metrics.jsonl."""
-    points, every = run["points"], run["config"]["every"]
-    totals = {}
+    points, totals = found["points"], {}
     for name in session.OPPONENTS:
         scores = np.array(points[name])
         totals[f"{name}_total"] = np.cumsum(scores, 0) / np.arange(1, len(scores) + 1)[:, None]
     columns = points | totals
     return [
-        {"steps": (number + 1) * every} | {name: columns[name][number] for name in columns}
+        {"steps": (number + 1) * config.every} | {name: columns[name][number] for name in columns}
         for number in range(len(points["random"]))
     ]
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:g}"
+def _note(method: str, opponent: str, found: dict[str, Any], result: dict[str, Any]) -> str:
+    low, high = (100 * end for end in result["interval"])
+    return (
+        f"{method}: {100 * result['score']:.1f} % ({low:.1f} to {high:.1f}) against {opponent},"
+        f" {result['games']} games; learned in {found['cpu_minutes']:.1f} CPU minutes,"
+        f" {found['games']:,} games a session."
+    )
 
 
-def _spread(scores: np.ndarray) -> str:
-    return f"{scores.mean():.1f}" + (f" ± {scores.std(ddof=1):.1f}" if len(scores) > 1 else "")
+def _stage(name: str, about: str):
+    def stage(work: study.Work[Settings]) -> None:
+        run_experiment(work, name)
 
+    stage.__doc__ = about
+    return stage
+
+
+STUDY = study.Study(
+    "kromann2019",
+    __doc__,
+    quick=QUICK,
+    full=FULL,
+    stages={"baseline": run_baseline}
+    | {
+        name: _stage(name, about)
+        for name, about in {
+            "board-size": "3x3, 5x5 and 7x7.",
+            "activation": "Linear, tanh and rectifier.",
+            "shape": "Three shapes of the network.",
+            "sessions": "Five sessions of the plain setting.",
+            "marathon": "One session overnight.",
+            "traps": "Two mistakes of the original turned on again.",
+            "fast": "azjax's own settings, and games against UCT.",
+        }.items()
+    },
+    costs=lambda settings: [],
+)
 
 if __name__ == "__main__":
-    main(tyro.cli(Config))
+    STUDY.main()

@@ -13,7 +13,7 @@ from azjax.cli import parsing, progress, screen
 from azjax.evaluation import curve, judges
 from azjax.evaluation.arena import SCALE
 from azjax.evaluation.evaluate import Evaluation, evaluate, open_judged
-from azjax.plots import curves, report
+from azjax.plots import curves, report, style
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,7 @@ def run(arguments: list[str]) -> None:
         about=parsing.explained(EvaluateCommand, f"Judges:\n{judges.describe()}"),
     )
     if command.plot:
-        curves.require_matplotlib()  # better to say it before the work than after
+        style.require_matplotlib()  # better to say it before the work than after
     run_folder = open_judged(command.run)
     with progress.bar() as bar:
         results = evaluate(run_folder, *command.judge, options=command.options, progress=bar)

@@ -14,10 +14,10 @@ from rich.table import Table
 from azjax.agents import make_agent
 from azjax.cli import options, progress, screen, training
 from azjax.cli.interrupts import EXIT_CODE
-from azjax.common import atomic
 from azjax.learners import session
 from azjax.learners.core import LearnerConfig
 from azjax.plots import learners as curves
+from azjax.plots import style
 
 ABOUT = {"td": "Learn a value by temporal differences.", "es": "Evolve a policy by an evolution strategy."}
 
@@ -69,9 +69,8 @@ def watched(learn: Callable, method: str, config: LearnerConfig, out: pathlib.Pa
     if run.interrupted:
         return EXIT_CODE
     rows = run.read_metrics()
-    picture = curves.draw(rows, f"{method}, {config.game}") if rows else None
-    if picture is not None:
-        atomic.write_bytes(out / "curves.png", picture)
+    if rows and style.has_matplotlib():
+        style.save(curves.draw(rows, f"{method}, {config.game}"), out / "curves.png")
     if not as_json and rows:
         console.print(summary(rows))
     console.print(f"The agent is {method}:{out}; the best single point {method}:{out / 'best.npz'}.")

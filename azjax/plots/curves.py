@@ -7,11 +7,10 @@ smoothed by LOWESS (Cleveland 1979).
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from azjax.common import atomic
+from azjax.plots import style
 
 
 def aod(a: Sequence[float], b: Sequence[float]) -> float:
@@ -66,18 +65,6 @@ def lowess(x: Sequence[float], y: Sequence[float], fraction: float = 0.1, rounds
     return smooth
 
 
-def require_matplotlib() -> Any:
-    """matplotlib.pyplot, ready to draw files; raises ValueError if it is not installed."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ValueError("plots need matplotlib: install it with pip install 'azjax[plots]'") from error
-    matplotlib.use("agg")
-    import matplotlib.pyplot
-
-    return matplotlib.pyplot
-
-
 def plot(
     path: str | os.PathLike,
     curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
@@ -93,14 +80,13 @@ def plot(
       title: above it.
       fraction: of LOWESS.
     """
-    pyplot = require_matplotlib()
     crowded = len(curves) > 8  # then the legend stands beside the curves, and needs the height
     size = (14, max(4.5, 0.22 * len(curves))) if crowded else (8, 4.5)
-    figure, axes = pyplot.subplots(figsize=size, layout="constrained")
+    figure, axes = style.panels(size=size)
     for number, (name, (x, y)) in enumerate(curves.items()):
         if not len(x):
             continue
-        colour = f"C{number % 10}"
+        colour = style.COLOURS[number % len(style.COLOURS)]
         best_x, best_y = first_maximum(x, y)
         axes.plot(x, y, color=colour, alpha=0.35, linewidth=1, marker="." if len(x) < 30 else None)
         label = f"{name} (best {best_y:.3g} at {best_x:.0f})"
@@ -110,14 +96,11 @@ def plot(
         axes.plot([best_x], [best_y], color=colour, marker="o")
     axes.set_xlabel("iteration")
     axes.set_title(title)
-    axes.grid(alpha=0.3)
     if axes.lines and crowded:
         figure.legend(fontsize="small", loc="outside right center")
     elif axes.lines:
         axes.legend(fontsize="small")
-    with atomic.replacing(path) as partial:
-        figure.savefig(partial, dpi=120)
-    pyplot.close(figure)
+    style.save(figure, path)
 
 
 def _local_fit(x: np.ndarray, y: np.ndarray, at: float, near: int, robustness: np.ndarray) -> float:

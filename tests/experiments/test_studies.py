@@ -1,7 +1,6 @@
 """Studies from end to end, with little to learn and few games; what their tables say is counted again."""
 
 import dataclasses
-import functools
 import importlib
 import json
 import shutil
@@ -93,47 +92,49 @@ def test_learn_to_hex_shows_ours_beside_theirs_and_runs_nothing_twice(study, tmp
         changes = {"game": Hex(2), "every": 2, "iterations": 3, "hidden": (4,), "games": 1}
         return dataclasses.replace(config_of(*setting), **changes)
 
-    def few(*given, make_match=study.make_match, **options):
-        return make_match(*given, **options | {"pairs": 5})
-
     monkeypatch.setattr(study, "config_of", tiny)
-    monkeypatch.setattr(study, "make_match", few)
-    monkeypatch.setattr(study, "baseline", functools.partial(study.baseline, games=1000))
     chosen = {name: study.experiments()[name] for name in ("sessions", "fast")}
     chosen["fast"] = chosen["fast"][:1]
     monkeypatch.setattr(study, "experiments", lambda: chosen)
-    command = study.Config(runs=tmp_path / "runs", results=tmp_path / "results")
-    study.main(command)
+    settings = study.Settings(pairs=5, baseline_games=1000)
+    places = {"out": tmp_path / "runs", "results": tmp_path / "results"}
+    only = ("baseline", "sessions", "fast")
+    study.STUDY.run(settings, **places, only=only)
 
-    results = tmp_path / "results" / "quick"
-    share = float((results / "baseline.md").read_text().split("games: ")[1].split()[0]) / 100
+    def table(name):
+        return json.loads((tmp_path / "results" / f"{name}.json").read_text())
+
+    row = table("baseline")["rows"]["random"]
     low, high = scipy.stats.binom.interval(1 - 1e-5, 1000, 0.5)
-    assert low <= 1000 * share <= high
-    table = (results / "sessions.md").read_text()
-    points = [json.loads(path.read_text()) for path in (results / "points").iterdir()]
-    assert len(points) == 3
-    for method, theirs in (("TD", ["72.06", "", "85.41"]), ("ES", ["67", "", ""])):
-        (ours,) = [
-            one
-            for one in points
-            if one["config"]["sessions"] == 5 and ("trace" in one["config"]) == (method == "TD")
-        ]
-        random, previous = (100 * np.array(ours["points"][name]) for name in ("random", "previous"))
+    assert low <= 10 * row["% won"]["ours"] <= high and row["% won"]["theirs"] == 50.02
+    kept = {path.stem: json.loads(path.read_text()) for path in (tmp_path / "results" / "points").iterdir()}
+    assert set(kept) == {
+        "baseline",
+        "td-plain",
+        "es-plain",
+        "td-azjax-s-settings",
+        "td-azjax-s-settings-games",
+    }
+    for method, theirs in (("td", [72.06, None, 85.41]), ("es", [67, None, None])):
+        points = kept[f"{method}-plain"]["found"]["points"]
+        random, previous = (100 * np.array(points[name]) for name in ("random", "previous"))
         assert random.shape == previous.shape == (3, 5)
-        means = [numbers.mean(axis=0) for numbers in (random, random[-1:], previous)]
-        shown = [f"{mean.mean():.1f} ± {mean.std(ddof=1):.1f}" for mean in means]
-        line = cells(table, [method, "five sessions"])
-        assert line[2] == "6" and line[3:9:2] == theirs and line[4:9:2] == shown
-        assert line[9] == f"{random.max():.0f}"
-        assert (results / f"sessions-{method.lower()}.png").read_bytes().startswith(b"\x89PNG")
-    (fast,) = [one for one in points if one["config"]["sessions"] == 3]
-    assert {name: score["games"] for name, score in fast["uct"].items()} == {"uct:200": 10, "random": 10}
-    notes = (results / "fast.md").read_text()
-    assert (
-        f"TD: {100 * fast['uct']['random']['score']:.1f} % (" in notes
-        and "against uct:200, 10 games" in notes
-    )
+        line = table("sessions")["rows"][f"{method.upper()} five sessions"]
+        cells = [line[name] for name in ("vs random, all games", "last tenth", "vs previous, all games")]
+        assert [cell["theirs"] for cell in cells] == theirs
+        for cell, numbers in zip(cells, (random, random[-1:], previous)):
+            ours = numbers.mean(axis=0)
+            assert cell["ours"]["mean"] == pytest.approx(ours.mean())
+            assert cell["ours"]["spread"] == pytest.approx(ours.std(ddof=1))
+        assert line["steps"] == 6 and line["sessions"] == 5 and line["best point"] == random.max()
+        assert line["best session"] == pytest.approx(random.mean(0).max())
+        assert (tmp_path / "results" / f"sessions-{method}.png").read_bytes().startswith(b"\x89PNG")
+    fast = kept["td-azjax-s-settings-games"]["found"]
+    assert {name: score["games"] for name, score in fast.items()} == {"uct:200": 10, "random": 10}
+    (note,) = [note for note in table("fast")["notes"] if "against random" in note]
+    assert note.startswith(f"TD: {100 * fast['random']['score']:.1f} % (")
 
-    monkeypatch.setattr(study.session, "train", None)  # nothing is left to be learned
-    study.main(command)
-    assert (results / "sessions.md").read_text() == table
+    monkeypatch.setattr(study.study.session, "train", None)  # nothing is left to be learned
+    before = table("sessions")
+    study.STUDY.run(settings, **places, only=only)
+    assert table("sessions") == before

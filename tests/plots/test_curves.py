@@ -10,7 +10,7 @@ import pytest
 from azjax import cli, training
 from azjax.evaluation import curve as curve_files
 from azjax.evaluation import judges
-from azjax.plots import curves
+from azjax.plots import curves, style
 from azjax.training import checkpoint
 from tests.training_cases import SMALL
 
@@ -137,7 +137,7 @@ def test_a_picture_is_drawn(number, tmp_path):
 def test_without_matplotlib_there_is_a_clear_message(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ValueError, match=r"pip install 'azjax\[plots\]'"):
-        curves.require_matplotlib()
+        style.require_matplotlib()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,172 @@
+"""The common harness: what was found is kept, a stopped study goes on, other settings are refused, tables show both."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from azjax.evaluation import statistics
+from azjax.plots import style
+from azjax.positions import write_positions
+from experiments import study
+from tests.training_cases import SMALL
+
+TINY = dataclasses.replace(SMALL, iterations=2, save_every=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    iterations: int = 2
+    theirs: float = 50.0
+
+
+def make_study(stages):
+    return study.Study("tiny", "A study.", Settings(), Settings(iterations=3), stages, costs_of)
+
+
+def costs_of(settings):
+    config = dataclasses.replace(TINY, iterations=settings.iterations)
+    return [study.training_cost("training", config), study.Cost("solving", hours=0.5)]
+
+
+def work_in(folder, stage, settings=Settings()):
+    make_study({"only": stage}).run(settings, out=folder / "runs", results=folder / "results")
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """The folder of a study that trained a run and swept a suite over its checkpoints; and what the sweep gave."""
+    folder = tmp_path_factory.mktemp("study")
+    lines = [
+        {"game": "hex", "size": 3, "moves": moves.split(), "optimal": optimal.split()}
+        for moves, optimal in (("a1 b2", "c2"), ("b2 a1", "a3 c1"))
+    ]
+    write_positions(folder / "suite.jsonl", lines)
+    swept = []
+
+    def stage(work):
+        run = work.run("agents/first", TINY)
+        swept.append(work.sweep(run, f"suite:{folder / 'suite.jsonl'}?simulations=0"))
+        work.cost_of(run)
+
+    work_in(folder, stage)
+    return folder, stage, swept
+
+
+def test_a_run_is_trained_and_every_checkpoint_judged_once(judged, monkeypatch):
+    folder, stage, swept = judged
+    rows = swept[0]
+    assert [row["iteration"] for row in rows] == [1, 2] and rows[0]["all"]["positions"] == 2
+    monkeypatch.setattr(study.api, "train", None)
+    monkeypatch.setattr(study, "evaluate", None)
+    work_in(folder, stage)
+    assert swept[-1] == rows
+    manifest = json.loads((folder / "results" / "manifest.json").read_text())
+    assert manifest["costs"]["run agents/first"]["seconds"] > 0
+    assert manifest["commands"][0]["settings"] == {"iterations": 2, "theirs": 50.0}
+    assert "jax" in manifest["commands"][0]["versions"]
+
+
+def test_a_run_that_was_stopped_goes_on_and_a_finished_one_is_left_alone(tmp_path, monkeypatch):
+    asked = []
+
+    def train(config, folder, *, resume, **options):
+        asked.append(resume)
+        return real(config, folder, resume=resume, **(options if resume else options | {"watch": stop}))
+
+    def stop(report):
+        if report.row["iteration"] == 2:
+            raise KeyboardInterrupt
+
+    real = study.api.train
+    monkeypatch.setattr(study.api, "train", train)
+    with pytest.raises(KeyboardInterrupt):
+        work_in(tmp_path, lambda work: work.run("one", TINY).path)
+    rows = []
+    work_in(tmp_path, lambda work: rows.append(work.run("one", TINY).metrics()))
+    work_in(tmp_path, lambda work: rows.append(work.run("one", TINY).metrics()))
+    assert asked == [False, True]
+    assert [row["iteration"] for row in rows[0]] == [1, 2] and rows[0] == rows[1]
+
+
+def test_results_of_other_settings_are_refused_and_stay(tmp_path):
+    found = []
+
+    def stage(work, **what):
+        found.append(work.once("answer", lambda: {"share": 0.5, "interval": (0, math.inf)}, **what))
+
+    work_in(tmp_path, lambda work: stage(work, games=3))
+    work_in(tmp_path, lambda work: stage(work, games=3))
+    assert found == [{"share": 0.5, "interval": [0, None]}] * 2
+    kept = (tmp_path / "results" / "points" / "answer.json").read_text()
+    with pytest.raises(ValueError, match="games: 3 then, 4 now"):
+        work_in(tmp_path, lambda work: stage(work, games=4))
+    assert (tmp_path / "results" / "points" / "answer.json").read_text() == kept
+
+
+def test_a_kept_result_of_before_a_field_was_added_is_still_good(tmp_path):
+    work_in(tmp_path, lambda work: work.once("points", lambda: 1, config=TINY))
+    path = tmp_path / "results" / "points" / "points.json"
+    kept = json.loads(path.read_text())
+    del kept["of"]["config"]["search"]["c"]  # which has its default in TINY
+    path.write_text(json.dumps(kept))
+    work_in(tmp_path, lambda work: work.once("points", lambda: 2, config=TINY))
+    other = dataclasses.replace(TINY, search=dataclasses.replace(TINY.search, simulations=5))
+    with pytest.raises(ValueError, match=r"config\.search\.simulations: 4 then, 5 now"):
+        work_in(tmp_path, lambda work: work.once("points", lambda: 2, config=other))
+
+
+def test_a_table_has_theirs_beside_ours(tmp_path):
+    rows = {
+        "A1": {"peak": study.Beside(96.0, statistics.mean([97.0, 99.0])), "step": 27, "note": "a|b"},
+        "B": {"peak": study.Beside(None, statistics.mean([85.5])), "step": None},
+    }
+    work_in(tmp_path, lambda work: work.table("peaks", "Peaks", rows, notes=("One seed of B.",)))
+    lines = (tmp_path / "results" / "peaks.md").read_text().splitlines()
+    assert lines[2:6] == [
+        "|  | peak, thesis | ours | step | note |",
+        "|---|---:|---:|---:|---:|",
+        # t(0.975, 1) = 12.706; the standard error of 97 and 99 is 1.
+        "| A1 | 96.0 | 98.0 (85.3 to 110.7, 2 runs) | 27 | a\\|b |",
+        "| B |  | 85.5 |  |  |",
+    ]
+    kept = json.loads((tmp_path / "results" / "peaks.json").read_text())
+    assert kept["rows"]["A1"]["peak"]["ours"]["mean"] == 98
+    assert kept["rows"]["A1"]["peak"]["theirs"] == 96
+
+
+def test_a_figure_is_kept(tmp_path):
+    def stage(work):
+        figure, (left, right) = style.panels(1, 2, title="both")
+        left.plot([1, 2], [3, 4])
+        right.hist([1, 1, 2])
+        work.figure("both", figure)
+
+    work_in(tmp_path, stage)
+    assert (tmp_path / "results" / "both.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_says_what_it_costs_and_which_stages_there_are(tmp_path, capsys, monkeypatch):
+    ran = []
+
+    def first(work):
+        """Is first."""
+        ran.append(("first", work.settings))
+
+    def second(work):
+        """Is second."""
+        ran.append(("second", work.settings))
+
+    monkeypatch.setattr(study, "seconds_per_evaluation", lambda config: 3.6)
+    tiny = make_study({"first": first, "second": second})
+    tiny.main(["--full", "--plan"])
+    assert not ran
+    printed = " ".join(capsys.readouterr().out.split())
+    # 16 lanes of 6 plies, 3 iterations: 288 positions; each 5 evaluations to play it and 2 * 3 to learn from it.
+    assert "training 3,168 3.17" in printed and "solving 0 0.50" in printed and "all 3,168 3.67" in printed
+    places = ["--out", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+    tiny.main(["--only", "second", "--iterations", "7", *places])
+    assert ran == [("second", Settings(iterations=7))]
+    with pytest.raises(SystemExit, match="there is no stage third; there are first, second"):
+        tiny.main(["--only", "third", *places])
