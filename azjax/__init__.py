@@ -27,6 +27,8 @@ from azjax.envs import (
 )
 from azjax.evaluation.evaluate import Evaluation, evaluate
 from azjax.evaluation.judges import JudgeKind, JudgeOptions, register_judge
+from azjax.evaluation.supervision import train as train_supervised
+from azjax.learners.supervised import SupervisedConfig
 from azjax.nn import Network, NetworkConfig, register_network
 from azjax.solvers import TooLargeError, make_solver
 from azjax.theses import preset, register_preset
@@ -70,6 +72,7 @@ __all__ = [
     "SearchConfig",
     "SelfplayConfig",
     "Solved",
+    "SupervisedConfig",
     "TooLargeError",
     "Tournament",
     "TrainConfig",
@@ -105,6 +108,7 @@ __all__ = [
     "tournament",
     "train",
     "train_many",
+    "train_supervised",
     "training",
 ]
 __version__ = "0.2.0"

@@ -305,7 +305,11 @@ _FORMS = {
     "adversary": _Form(
         "knows the truth and sets traps two plies deep, as in Karki 2024",
         _from("solved", "adversary"),
-        options={"epsilon": texts.number_from_0, "by": texts.one_of("count", "share")},
+        options={
+            "epsilon": texts.number_from_0,
+            "by": texts.one_of("count", "share"),
+            "all_moves": texts.flag,
+        },
         solves=True,
     ),
     "easy": _Form(

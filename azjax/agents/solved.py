@@ -45,8 +45,9 @@ def perfect(
 ) -> Agent:
     """Draws among all moves that keep the game's value; in lost positions, among those that resist longest.
 
-    Where there is a table, that is the most plies, or the best margin in Dots and Boxes, which is known on larger
-    boards too. On larger boards of Hex it is a move after which the winner still needs the most stones.
+    Where there is a table, that is the most plies (unless it was solved without distances), or the best margin in Dots
+    and Boxes, which is known on larger boards too. On larger boards of Hex it is a move after which the winner still
+    needs the most stones.
 
     Args:
       game: the rules.
@@ -74,6 +75,11 @@ def optimal(
     """
     if has_table(game):
         truth = _truth(game, False, progress)
+        if not truth.knows_speed:
+            raise AgentError(
+                "the table of this board has no distances, so nobody knows how fast a win is; solve it with distances,"
+                " or take perfect"
+            )
         return _best_by(truth, truth.merits, name)
     if has_solver(game):
         game = room_of(game).finest(game)
@@ -86,6 +92,7 @@ def adversary(
     *,
     epsilon: float = 0.1,
     by: str = "count",
+    all_moves: bool = False,
     progress: Progress | None = None,
 ) -> Agent:
     """Wins if it can, else sets traps: Karki's (2024) adversary, who knows the table and hopes for mistakes.
@@ -99,6 +106,7 @@ def adversary(
       name: of the agent.
       epsilon: how often a random move takes the place of the best trap.
       by: "count" for the most losing replies, "share" for the largest share of them. The thesis leaves it open.
+      all_moves: Chinese Checkers: judge forward moves by the values of the game with all moves, as the thesis does.
       progress: called while a table is solved.
     """
     if not has_table(game):
@@ -108,7 +116,7 @@ def adversary(
         )
     if not 0 <= epsilon <= 1:
         raise AgentError(f"epsilon must be between 0 and 1, got {epsilon}")
-    truth = _truth(game, False, progress)
+    truth = _truth(game, all_moves, progress)
 
     def look_ahead(tables, x: GameState, action: jax.Array) -> tuple[jax.Array, jax.Array]:
         # How promising a move is, and whether it allows a win at once.

@@ -16,7 +16,8 @@ from azjax.cli import imports, interrupts
 COMMANDS = {
     "presets": ("", "what can be trained, by name"),
     "train": ("PRESET", "train from nothing"),
-    "resume": ("RUN", "go on with a run of train, td or es as it was begun"),
+    "resume": ("RUN", "go on with a run of train, supervised, td or es as it was begun"),
+    "supervised": ("GAME", "teach a network what a solver or a file knows"),
     "td": ("GAME", "learn a value by temporal differences, without search"),
     "es": ("GAME", "evolve a policy, without gradients"),
     "profile": ("PRESET", "where an iteration's time goes"),

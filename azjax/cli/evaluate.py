@@ -12,9 +12,8 @@ from rich.table import Table
 from azjax.cli import parsing, progress, screen
 from azjax.evaluation import curve, judges
 from azjax.evaluation.arena import SCALE
-from azjax.evaluation.evaluate import Evaluation, evaluate
+from azjax.evaluation.evaluate import Evaluation, evaluate, open_judged
 from azjax.plots import curves, report, style
-from azjax.training import checkpoint
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +44,7 @@ def run(arguments: list[str]) -> None:
     )
     if command.plot:
         style.require_matplotlib()  # better to say it before the work than after
-    run_folder = checkpoint.open_run(command.run)
+    run_folder = open_judged(command.run)
     with progress.bar() as bar:
         results = evaluate(run_folder, *command.judge, options=command.options, progress=bar)
     if command.plot:

@@ -79,6 +79,19 @@ def of_learner(command: type, config: type, arguments: list[str], program: str) 
     return game.name, parsed
 
 
+def of_supervised(command: type, config: type, arguments: list[str], program: str) -> tuple[str, Any]:
+    """The same for a command with a field `config` that needs nothing but the game."""
+    shown, game, options = _game_first(arguments)
+    parsed = parsing.parse(
+        tyro.conf.AvoidSubcommands[command],
+        options,
+        f"{program} {shown}",
+        about=parsing.explained(command, _about_games(game)),
+        default=command(config=config(game=game)),
+    )
+    return game.name, parsed
+
+
 _EXAMPLE_PRESET = "hex5"
 
 

@@ -1,4 +1,4 @@
-"""`azjax resume RUN`: go on with a run of `azjax train`, `azjax td` or `azjax es` as it was begun."""
+"""`azjax resume RUN`: go on with a run of `azjax train`, `supervised`, `td` or `es` as it was begun."""
 
 import dataclasses
 import functools
@@ -8,16 +8,17 @@ from typing import Annotated, ClassVar
 import tyro
 
 from azjax.agents import make_agent
-from azjax.cli import learner, parsing, train
-from azjax.evaluation import live
+from azjax.cli import learner, parsing, supervised, train
+from azjax.evaluation import live, supervision
 from azjax.learners import session
 from azjax.learners.es import ESConfig
+from azjax.learners.supervised import SupervisedConfig
 from azjax.learners.td import TDConfig
 from azjax.training import alphazero as training_run
 from azjax.training import checkpoint
 from azjax.training.config import TrainConfig
 
-KINDS = {TrainConfig: "train", TDConfig: "td", ESConfig: "es"}
+KINDS = {TrainConfig: "train", SupervisedConfig: "supervised", TDConfig: "td", ESConfig: "es"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +50,12 @@ def run(arguments: list[str]) -> int:
     if method == "train":
         resume = functools.partial(training_run.train, config, out, resume=True, judge=live.make_judge)
         return train.watched(resume, f"{config.game}, folder {out}", out, config.iterations, command)
-    for option in ("devices", "distributed", "tensorboard"):
+    for option in ("distributed", "tensorboard", "devices")[: 2 if method == "supervised" else 3]:
         if getattr(command, option):
             raise ValueError(f"--{option} is for runs of azjax train, and {out} is one of azjax {method}")
+    if method == "supervised":
+        learn = functools.partial(supervision.train, config, out, resume=True)
+        return supervised.watched(learn, out, config, command)
     learn = functools.partial(
         session.train,
         config,

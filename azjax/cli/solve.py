@@ -53,6 +53,7 @@ class SolveCommand(Generic[G]):
     )
     gigabytes: Positive = 6.0  # refuse a table that needs more memory
     processes: Annotated[int, between(1, 1024)] = 1  # Hex: how many search side by side
+    distances: bool = True  # Chinese Checkers: also how far each position is from the end, a byte each
     save: pathlib.Path | None = None  # keep what was found out; Chinese Checkers goes on from what is there
     load: pathlib.Path | None = None  # begin with what such a file knows
     json: bool = False  # print JSON, one object a line
@@ -166,19 +167,25 @@ def _solver(command: SolveCommand, game: Game, bar: Callable[[str, int, int], No
     if command.method not in room.METHODS:
         raise ValueError("--method is for Dots and Boxes; the other games have one method for each board")
     wishes = Wishes(
-        command.seconds, command.gigabytes * 1e9, command.method, command.processes, command.save, show
+        command.seconds,
+        command.gigabytes * 1e9,
+        command.method,
+        command.processes,
+        command.save,
+        show,
+        command.distances,
     )
     if command.load is not None:
         return room.load_solver(command.load, game, **room.load_options(wishes))
-    solver = room.make_solver(game, **room.options(wishes))
-    if command.save is not None and not hasattr(solver, "save"):
-        raise ValueError(
-            "a search of Dots and Boxes keeps nothing to save; leave out --save or take --method table"
-        )
     seconds = room.seconds_ahead(game)
     if command.positions is None and command.seconds is None and seconds > _WORTH_SAYING:
         print(
             f"this takes about {seconds / 60:.0f} minutes on one core; --seconds limits it", file=sys.stderr
+        )
+    solver = room.make_solver(game, **room.options(wishes))
+    if command.save is not None and not hasattr(solver, "save"):
+        raise ValueError(
+            "a search of Dots and Boxes keeps nothing to save; leave out --save or take --method table"
         )
     return solver
 

@@ -10,13 +10,19 @@ import math
 import os
 import pathlib
 import stat
+import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
 
 LONGEST_TEXT = 2**30  # bytes; beyond that a text file was not meant
+ALIGNMENT = 64  # bytes, as JAX wants arrays that it uses where they are
+
+_WORTH_MAPPING = 2**16  # bytes
+_ZIP_HEADER, _ZIP64_FIELD = 30, 20  # bytes, of a member in a zip file
+_FILLING = 0xD935  # the field of a zip file that aligns what follows, as Android's tools write it
 
 
 class FileError(ValueError):
@@ -87,13 +93,36 @@ def read_objects(
     return rows
 
 
-def read_arrays(path: str | os.PathLike, what: str = "npz file") -> dict[str, np.ndarray]:
-    """The arrays of an npz file, by name; never of Python objects, and never larger than the file says it is."""
+def write_arrays(file: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes an npz file whose arrays begin where a mapped one must, see `read_arrays`."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            member = zipfile.ZipInfo(f"{name}.npy")
+            # The member's header, and the 20 bytes by which zipfile makes it ready for large files, are filled up by a
+            # field that nobody reads; numpy's own header has a multiple of the alignment anyway.
+            ahead = file.tell() + _ZIP_HEADER + len(member.filename) + _ZIP64_FIELD + 4
+            filling = -ahead % ALIGNMENT
+            member.extra = struct.pack(f"<HH{filling}x", _FILLING, filling)
+            with archive.open(member, "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, np.asanyarray(array), allow_pickle=False)
+
+
+def read_arrays(
+    path: str | os.PathLike, what: str = "npz file", *, mapped: bool = False
+) -> dict[str, np.ndarray]:
+    """The arrays of an npz file, by name; never of Python objects, and never larger than the file says it is.
+
+    Args:
+      path: the file.
+      what: names what was expected there, in messages.
+      mapped: leave large arrays on disk, where they are read as they are used and shared among processes; of files
+        that `write_arrays` has written. They cannot be written to.
+    """
     try:
         with _opened(path, what) as file, zipfile.ZipFile(file) as archive:
             size = os.fstat(file.fileno()).st_size
             return {
-                member.filename.removesuffix(".npy"): _array(archive, member, size)
+                member.filename.removesuffix(".npy"): _array(archive, member, size, mapped)
                 for member in archive.infolist()
             }
     except FileError:
@@ -146,7 +175,7 @@ def _opened(path: str | os.PathLike, what: str) -> Iterator[BinaryIO]:
         raise FileError(f"{name} cannot be read: {error.strerror or error}") from error
 
 
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, size: int) -> np.ndarray:
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, size: int, mapped: bool) -> np.ndarray:
     """One array of an npz file of `size` bytes: what its header claims must be there before room is made for it."""
     if member.compress_type != zipfile.ZIP_STORED:
         raise ValueError(f"{member.filename} is compressed, which azjax never does")
@@ -155,16 +184,29 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, size: int) -> np.n
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         if version == (1, 0):
-            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+            shape, by_column, dtype = np.lib.format.read_array_header_1_0(file)
         else:
-            shape, _, dtype = np.lib.format.read_array_header_2_0(file)
+            shape, by_column, dtype = np.lib.format.read_array_header_2_0(file)
         claimed = math.prod(shape) * dtype.itemsize
         if dtype.hasobject or min(shape, default=0) < 0 or claimed + file.tell() != member.file_size:
             raise ValueError(
                 f"{member.filename} claims an array {list(shape)} of {dtype}, {claimed:,} bytes, which it does not hold"
             )
+        header = file.tell()
+    if mapped and claimed >= _WORTH_MAPPING and not by_column:
+        begin = _begin(archive, member) + header
+        if begin % ALIGNMENT == 0 and begin + claimed <= size:
+            return np.memmap(archive.fp.name, dtype, "r", begin, shape)
     with archive.open(member) as file:
         return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _begin(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
+    """Where the content of a member that is not compressed begins in the file."""
+    archive.fp.seek(member.header_offset)
+    header = archive.fp.read(_ZIP_HEADER)
+    name, extra = struct.unpack("<HH", header[26:30])
+    return member.header_offset + _ZIP_HEADER + name + extra
 
 
 def _cut(text: str) -> str:

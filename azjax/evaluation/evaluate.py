@@ -13,7 +13,9 @@ from typing import NamedTuple
 from azjax.common import tables
 from azjax.common.progress import StagedProgress
 from azjax.evaluation import curve, judges
-from azjax.training import checkpoint
+from azjax.learners import supervised
+from azjax.training import checkpoint, seen
+from azjax.training.config import TrainConfig
 
 
 class Evaluation(NamedTuple):
@@ -39,7 +41,7 @@ class Evaluation(NamedTuple):
             rows.append((label, *("" if cell != cell else f"{cell:.3g}" for cell in cells)))  # NaN: not there
             pictures.append(tables.sparkline(curve.series(self.rows, name)[1].tolist()))
         columns = (self.judge, *(str(row["iteration"]) for row in shown))
-        covers = judges.covers(self.judge)
+        covers = self.rows[-1].get("covers")
         return tables.Grid(columns, rows, notes=(covers,) if covers else (), pictures=pictures)
 
     __repr__ = tables.as_text
@@ -50,6 +52,7 @@ def evaluate(
     run: str | os.PathLike | checkpoint.Run,
     *texts: str,
     options: judges.JudgeOptions | None = None,
+    newest_only: bool = False,
     progress: StagedProgress = lambda what, done, total: None,
 ) -> dict[str, Evaluation]:
     """Measures every checkpoint of a run.
@@ -58,6 +61,7 @@ def evaluate(
       run: its folder, or the run itself.
       *texts: name the judges, see `azjax.evaluation.judges`.
       options: of judges whose texts leave them open; None for the defaults.
+      newest_only: leave out all but the newest checkpoint.
       progress: called now and then.
 
     Returns:
@@ -66,7 +70,7 @@ def evaluate(
     Raises:
       ValueError: a text names no judge, or a run has nothing that it could judge.
     """
-    run = run if isinstance(run, checkpoint.Run) else checkpoint.open_run(run)
+    run = run if isinstance(run, checkpoint.Run) else open_judged(run)
     options = judges.JudgeOptions() if options is None else options
     newest = max(run.snapshots, default=None)
     if newest is None:
@@ -74,11 +78,11 @@ def evaluate(
     iterations = {}
     for text in texts:  # all of them before the work with the first
         judges.check_text(text)
-        iterations[text] = judges.iterations_to_judge(text, run)
+        iterations[text] = judges.iterations_to_judge(text, run)[-1 if newest_only else 0 :]
         if not iterations[text]:
             raise ValueError(f"{run.path} has kept no checkpoint that {text} could judge")
     read = judges.checkpoint_reader(run)
-    context = judges.Context(run.config, options, lambda: read(newest), progress)
+    context = judges.Context(run.config, options, lambda: read(newest), progress, seen.is_logged(run.path))
     results = {}
     for text in texts:
         path = run.path / "judges" / f"{judges.file_name(text, options, newest)}.jsonl"
@@ -91,3 +95,11 @@ def evaluate(
         )
         results[text] = Evaluation(text, rows, path)
     return results
+
+
+def open_judged(path: str | os.PathLike) -> checkpoint.Run:
+    """A run whose agents are judged: of self-play, or a supervised one as if it were one."""
+    config = checkpoint.read_config(path, TrainConfig, supervised.SupervisedConfig)
+    if isinstance(config, supervised.SupervisedConfig):
+        config = supervised.as_trained(config)
+    return checkpoint.Run(pathlib.Path(path), config)

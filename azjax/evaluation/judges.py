@@ -31,7 +31,7 @@ from azjax.evaluation.opened import openings_of
 from azjax.nn.networks import Params
 from azjax.search.tree import Evaluator
 from azjax.solvers.core import Solver
-from azjax.training import checkpoint, replay
+from azjax.training import checkpoint, seen
 from azjax.training.config import TrainConfig
 
 
@@ -48,6 +48,8 @@ class JudgeOptions(Checked):
     pairs: Count = 50  # games against an opponent, both colours each
     random_plies: Number = 2  # moves of an opening in them
     sizes: tuple[Count, ...] = (3, 4, 5)  # boards: rows and columns of boxes
+    # Chinese Checkers: judge forward moves by the values of the game with all moves, as Karki 2024.
+    all_moves: bool = False
     seed: Seed = 0
 
 
@@ -62,10 +64,11 @@ _READERS = {
     "pairs": texts.whole_number,
     "random_plies": texts.whole_number,
     "sizes": texts.several(texts.whole_number),
+    "all_moves": texts.flag,
     "seed": texts.whole_number,
 }
 # Files of results were named without these before there was a choice.
-_UNNAMED = {"c": None, "solve": False}
+_UNNAMED = {"c": None, "solve": False, "all_moves": False}
 _AGENT = "AGENT"
 
 
@@ -74,7 +77,9 @@ class Checkpoint(NamedTuple):
 
     iteration: int
     params: Params  # the averaged weights
-    ring: Callable[[], replay.Ring]  # raises RunError where only the weights have been kept
+    # What the run had played until then, if it keeps a log, else what of it is in the replay; raises RunError where
+    # neither has been kept.
+    played: Callable[[], ground_truth.SelfPlay]
 
 
 Judge = Callable[[Checkpoint], dict[str, Any]]
@@ -87,6 +92,7 @@ class Context(NamedTuple):
     options: JudgeOptions
     newest: Callable[[], Checkpoint]
     progress: StagedProgress
+    is_logged: bool = False  # whether the run keeps a log of all that it plays
 
 
 class JudgeKind(NamedTuple):
@@ -99,8 +105,9 @@ class JudgeKind(NamedTuple):
     ]  # the fields of `JudgeOptions` that change its results, and may stand in its text
     argument: str = ""  # what is expected behind the colon; empty if nothing
     from_newest: bool = False  # whether its results depend on the newest checkpoint
-    needs_replay: bool = False  # of old checkpoints the weights are kept, the replay is not
-    covers: str = ""  # what its results do not cover, though one might think so
+    # Of old checkpoints the weights are kept, the replay is not: without a log, nobody knows what had been played.
+    needs_replay: bool = False
+    covers: str = ""  # without a log: what its results do not cover, though one might think so
     games: tuple[str, ...] | None = None  # the names of those whose runs it judges; None for any
 
     @property
@@ -124,7 +131,7 @@ def make_judge(text: str, context: Context) -> Judge:
             f"the judge {name} is for runs of {' and '.join(kind.games)}, this one is of {game.name}"
         )
     judge = kind.make(context._replace(options=options_of(text, context.options)), argument)
-    if not kind.covers:
+    if not kind.covers or context.is_logged:
         return judge
     return lambda point: judge(point) | {"covers": kind.covers}
 
@@ -166,11 +173,6 @@ def options_of(text: str, options: JudgeOptions) -> JudgeOptions:
     return dataclasses.replace(options, **_parse(text).options)
 
 
-def covers(text: str) -> str:
-    """What the results of the judge that a text names do not cover; empty if there is nothing to say."""
-    return _kind(text).covers
-
-
 def file_name(text: str, options: JudgeOptions, newest: int) -> str:
     """What to call the results, so that those with other settings have another name."""
     name, argument, _ = _parse(text)
@@ -187,20 +189,23 @@ def file_name(text: str, options: JudgeOptions, newest: int) -> str:
 
 def iterations_to_judge(text: str, run: checkpoint.Run) -> list[int]:
     """The iterations of which the judge that a text names can say something."""
-    return run.iterations if _kind(text).needs_replay else run.snapshots
+    return run.iterations if _kind(text).needs_replay and not seen.is_logged(run.path) else run.snapshots
 
 
 def checkpoint_reader(run: checkpoint.Run) -> Callable[[int], Checkpoint]:
-    """(iteration) -> what a run has kept of it: the weights, and the replay where it is still there."""
+    """(iteration) -> what a run has kept of it: the weights, and what had been played where that is still there."""
 
     @functools.lru_cache(maxsize=1)
-    def ring(iteration: int) -> replay.Ring:
+    def played(iteration: int) -> ground_truth.SelfPlay:
+        if seen.is_logged(run.path):
+            log = seen.read(run.path, run.config.game, iteration)
+            return ground_truth.SelfPlay(log.states, log.outcome)
         # A checkpoint is read whole, so that room for all of it is needed.
         like = training.make_trainer(run.config, training.make_mesh(1)).init(jax.random.key(0))
-        return jax.device_get(run.restore(like, iteration).ring)
+        return ground_truth.read_self_play(jax.device_get(run.restore(like, iteration).ring))
 
     return lambda iteration: Checkpoint(
-        iteration, run.load_agent(iteration), functools.partial(ring, iteration)
+        iteration, run.load_agent(iteration), functools.partial(played, iteration)
     )
 
 
@@ -277,10 +282,12 @@ def _cached_act(context: Context) -> Callable[[Game], Act]:
 
 
 def _solver(context: Context) -> Solver:
-    solver = ground_truth.solver_for(context.config.game)
+    game = context.config.game
+    solver = ground_truth.solver_for(game, context.options.all_moves)
     if solver is None:
         raise ValueError(
-            f"no solver fits {context.config.game}; choose a judge that needs none, such as match:uct:200"
+            f"no solver fits {game}; choose a judge that needs none, such as match:uct:200, or first solve the board"
+            " with azjax solve, where that keeps a table"
         )
     return solver
 
@@ -314,9 +321,9 @@ def _truth(context: Context, _: str) -> Judge:
 
 def _accuracy(context: Context, _: str) -> Judge:
     game, solver = context.config.game, _solver(context)
-    played = ground_truth.read_self_play(context.newest().ring())
+    played = context.newest().played()
     if not len(played.outcome):
-        raise ValueError("the newest checkpoint has no finished game in its replay; train longer")
+        raise ValueError("the run has finished no game yet; train longer")
     make = functools.partial(
         ground_truth.make_datasets,
         solver,
@@ -360,7 +367,7 @@ def _labels(context: Context, _: str) -> Judge:
     solver = _solver(context)
 
     def judge(point: Checkpoint) -> dict[str, Any]:
-        return _shares(ground_truth.label_accuracy(solver, ground_truth.read_self_play(point.ring())))
+        return _shares(ground_truth.label_accuracy(solver, point.played()))
 
     return judge
 
@@ -393,22 +400,30 @@ def _matches(context: Context, opponent: str) -> Judge:
     return lambda point: _score(play(point.params))
 
 
-def _mistakes(context: Context, _: str) -> Judge:
+def _mistakes(context: Context, opponent: str) -> Judge:
     game, solver = context.config.game, _solver(context)
-    play = _match(context, game, make_agent("adversary", game))
+    trap = "adversary?all_moves=1" if context.options.all_moves else "adversary"
+    play = _match(context, game, make_agent(opponent or trap, game))
 
     def judge(point: Checkpoint) -> dict[str, Any]:
         result = play(point.params)
-        counts = ground_truth.count_mistakes(
-            solver,
-            result.played.record,
-            np.where(result.played.agent_first, 0, 1),
-            ground_truth.read_self_play(context.newest().ring()).states,
-            skip=result.played.opening_plies,
-            opened=openings_of(context.config),
-            starts=result.played.starts,
-        )
-        return _score(result) | {name: count._asdict() for name, count in counts.items()}
+        played, known = result.played, context.newest().played().states
+
+        def counts(which: np.ndarray) -> dict[str, Any]:
+            found = ground_truth.count_mistakes(
+                solver,
+                played.record[which],
+                np.where(played.agent_first[which], 0, 1),
+                known,
+                skip=played.opening_plies[which],
+                opened=openings_of(context.config),
+                starts=[start for start, wanted in zip(played.starts, which) if wanted],
+            )
+            return {name: count.as_dict(int(which.sum())) for name, count in found.items()}
+
+        first = np.asarray(played.agent_first)
+        sides = {"of_first_player": counts(first), "of_second_player": counts(~first)}
+        return _score(result) | counts(np.full(len(first), True)) | sides
 
     return judge
 
@@ -474,6 +489,7 @@ def _boards(context: Context, opponent: str) -> Judge:
     return judge
 
 
+_TRUTH = ("all_moves",)
 _SEEN = "seen: in the replay of the newest checkpoint; what the run played before is not known any more"
 _SEARCHED = ("simulations", "c", "solve")
 _PLAYED = (*_SEARCHED, "pairs", "random_plies", "seed")
@@ -486,28 +502,36 @@ JUDGES = {
     "accuracy": JudgeKind(
         "values and moves in seen, neighbouring and random positions (Karki 2024)",
         _accuracy,
-        ("positions", "policy_simulations", "c", "solve", "seed"),
+        ("positions", "policy_simulations", "c", "solve", "seed", *_TRUTH),
         from_newest=True,
         covers=_SEEN,
     ),
     "labels": JudgeKind(
         "how true the outcomes of self-play are",
         _labels,
-        (),
+        _TRUTH,
         needs_replay=True,
         covers="only what is in the replay of the checkpoints that are kept whole, the newest three at most",
     ),
     "mistakes": JudgeKind(
         "mistakes against the adversary, by kind of position (Karki 2024)",
         _mistakes,
-        _PLAYED,
+        (*_PLAYED, *_TRUTH),
+        from_newest=True,
+        covers=_SEEN,
+    ),
+    "mistakes-against": JudgeKind(
+        "the same against another opponent",
+        _mistakes,
+        (*_PLAYED, *_TRUTH),
+        _AGENT,
         from_newest=True,
         covers=_SEEN,
     ),
     "whole": JudgeKind(
         "in how many positions of the whole game its value is kept",
         _whole,
-        (*_SEARCHED, "most_positions", "seed"),
+        (*_SEARCHED, "most_positions", "seed", *_TRUTH),
     ),
     "exploitability": JudgeKind("what a best response takes, exactly", _exploitability, (*_SEARCHED, "seed")),
     "match": JudgeKind("games against an opponent", _matches, _PLAYED, _AGENT),

@@ -34,7 +34,7 @@ class Opened:
         """[batch] bool: which positions of a game are among them; none of another board's."""
         if not position_sets.size_of(states) or not _same_board(game, self.game):
             return np.zeros(position_sets.size_of(states), bool)
-        return np.isin(_views(self.game, states, self.symmetries), self.views)
+        return np.isin(position_sets.views_of(self.game, states, self.symmetries), self.views)
 
     @property
     def fingerprint(self) -> str:
@@ -68,24 +68,7 @@ def leave_out(game: Game, states: GameState, opened: Opened | None) -> tuple[Gam
 @functools.lru_cache(maxsize=8)
 def _opened(game: Game, kind: str, share: float, symmetries: bool) -> Opened:
     states = jax.tree.map(np.asarray, make_openings(game, kind, share).states)
-    return Opened(game, symmetries, np.unique(_views(game, states, symmetries)))
-
-
-def _views(game: Game, states: GameState, symmetries: bool) -> np.ndarray:
-    """[batch] bytes: what the network is shown; of all symmetric views the one that sorts first."""
-    tables = game.symmetries.observation[: None if symmetries else 1]
-    observe, parts, size = _observer(game), [], 4096
-    for begin in range(0, position_sets.size_of(states), size):
-        seen = position_sets.in_parts(observe, position_sets.rows(states, slice(begin, begin + size)))
-        seen[seen == 0] = 0  # a negative zero looks the same
-        turned = np.ascontiguousarray(seen.reshape(len(seen), -1)[:, tables]).view(np.uint8)
-        parts.append(np.sort(turned.view(f"S{turned.shape[-1]}")[..., 0], axis=1)[:, 0])
-    return np.concatenate(parts)
-
-
-@functools.lru_cache(maxsize=8)
-def _observer(game: Game):
-    return jax.jit(jax.vmap(game.observe))
+    return Opened(game, symmetries, np.unique(position_sets.views_of(game, states, symmetries)))
 
 
 def _same_board(game: Game, other: Game) -> bool:

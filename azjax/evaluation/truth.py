@@ -21,6 +21,7 @@ import numpy as np
 
 from azjax import positions
 from azjax.common.agent import Act, mark_not_finite
+from azjax.common.cache import folder as cache_folder
 from azjax.common.keys import root, stream
 from azjax.envs.core import Game, GameState, without_past
 from azjax.evaluation.arena import wilson_interval
@@ -30,7 +31,7 @@ from azjax.positions import sets as position_sets
 from azjax.positions.drawn import random_play_positions, random_positions
 from azjax.search import gumbel
 from azjax.search.tree import AnyParams, Evaluator
-from azjax.solvers import Solver, TooLargeError, files, has_solver, room_of, tables
+from azjax.solvers import Solver, TooLargeError, files, has_solver, room_of
 from azjax.training import replay
 
 SIMULATIONS = (32, 64, 128, 256, 512, 1024)  # with which Karki measures policies
@@ -78,7 +79,7 @@ class Dataset(NamedTuple):
 
 
 class SelfPlay(NamedTuple):
-    """What is in a run's replay, oldest first."""
+    """What a run has played, or what of it is in its replay; oldest first."""
 
     states: GameState  # [positions, ...]
     outcome: np.ndarray  # [positions] float32, for the player to move
@@ -94,16 +95,20 @@ class MistakeCount(NamedTuple):
     distinct_mistakes: int
     slips: int  # from won to drawn, or from drawn to lost
 
+    def as_dict(self, games: int) -> dict[str, Any]:
+        """For JSON; of so many games."""
+        return self._asdict() | {"states_per_game": self.states / games if games else None}
 
-def solver_for(game: Game) -> Solver | None:
+
+def solver_for(game: Game, all_moves: bool = False) -> Solver | None:
     """A solver that is there within a minute or two; None if there is none for this game.
 
-    It may leave positions unproven that would take long.
+    It may leave positions unproven that would take long. For `all_moves` see `azjax.solvers.tables.truth_of`.
     """
     if not has_solver(game):
         return None
     try:
-        return room_of(game).quick_solver(game)
+        return room_of(game).quick_solver(game, all_moves)
     except TooLargeError:
         return None
 
@@ -175,7 +180,7 @@ def truth_judge(
     header |= {"judge": "truth", "positions": positions, "seed": seed}
     header |= {"without": "nothing" if opened is None else opened.fingerprint}
     name = "-".join(f"{field}_{value}" for field, value in header.items())
-    path = tables.cache_folder() / f"{name}.npz"
+    path = cache_folder() / f"{name}.npz"
     blank = Dataset(game.init(jax.random.key(0)), 0, 0, 0)
     has_openings = has_solver(game) and room_of(game).solves_openings(game)
     structure = jax.tree.structure((blank, blank, blank if has_openings else None, 0))
@@ -378,9 +383,7 @@ def count_mistakes(
     starts = [None] * len(records) if starts is None else starts
     states, actions = _moves_of(game, positions.starts(game, starts), records, agent_player, skip)
     truth = solver.solve(states)
-    after = position_sets.step(game, states, actions)
-    sign = np.where(np.asarray(after.current_player) == np.asarray(states.current_player), 1, -1)
-    value_after = sign * solver.value(after)
+    value_after = _value_after(solver, states, actions)
     legal = position_sets.legal_moves(game, states)
     # Where nothing is proven, comparisons with NaN are False, and no mistake is counted.
     mistake = (truth.value > 0) & (value_after < 0)
@@ -443,6 +446,36 @@ def whole_game(
         "kept": _by_player(kept, dataset.player),
         "kept_where_it_matters": _by_player(kept[matters], dataset.player[matters]),
     }
+
+
+class Mistake(NamedTuple):
+    """A move from a won position to a lost one, with what else there was; for a picture see `azjax.envs.Game.draw`."""
+
+    state: GameState  # one position
+    action: int
+    outcomes: dict[int, float]  # of every legal move, what it leads to, for who makes it
+
+
+def find_mistakes(
+    solver: Solver,
+    records: np.ndarray,
+    agent_player: np.ndarray,
+    skip: int | np.ndarray = 0,
+    starts: Sequence[str | None] | None = None,
+) -> list[Mistake]:
+    """The mistakes in an agent's games, each position once; for the arguments see `count_mistakes`."""
+    game = solver.game
+    starts = [None] * len(records) if starts is None else starts
+    states, actions = _moves_of(game, positions.starts(game, starts), records, agent_player, skip)
+    wrong = np.flatnonzero((solver.value(states) > 0) & (_value_after(solver, states, actions) < 0))
+    wrong = wrong[position_sets.first_of_each(position_sets.rows(states, wrong))]
+    found = []
+    for row in wrong.tolist():
+        legal = np.flatnonzero(position_sets.legal_moves(game, position_sets.rows(states, [row]))[0])
+        outcomes = _value_after(solver, position_sets.rows(states, np.full(len(legal), row)), legal)
+        state = jax.tree.map(lambda leaf, row=row: leaf[row], states)
+        found.append(Mistake(state, int(actions[row]), dict(zip(legal.tolist(), outcomes.tolist()))))
+    return found
 
 
 class Exploitability(NamedTuple):
@@ -607,6 +640,13 @@ def _moves_of(
         actions.append(records[mine, ply])
         states = position_sets.step(game, states, np.where(going, records[:, ply], 0))
     return position_sets.concatenate(batches), np.concatenate(actions)
+
+
+def _value_after(solver: Solver, states: GameState, actions: np.ndarray) -> np.ndarray:
+    """[n] what moves lead to, for who makes them."""
+    after = position_sets.step(solver.game, states, actions)
+    sign = np.where(np.asarray(after.current_player) == np.asarray(states.current_player), 1, -1)
+    return sign * solver.value(after)
 
 
 def _category_of(game: Game, states: GameState, seen: GameState | None) -> np.ndarray:

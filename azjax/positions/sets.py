@@ -71,6 +71,21 @@ def keys_of(states: GameState) -> np.ndarray:
     return np.ascontiguousarray(wide).view(f"S{wide.shape[1]}").ravel()
 
 
+def views_of(game: Game, states: GameState, symmetries: bool = True) -> np.ndarray:
+    """[batch] bytes: what a network is shown of each position; of all symmetric views the one that sorts first.
+
+    Without `symmetries`, the position as it stands.
+    """
+    tables = game.symmetries.observation[: None if symmetries else 1]
+    observe, parts, size = _observe(game), [np.zeros(0, "S1")], _ROWS_PER_CALL
+    for begin in range(0, size_of(states), size):
+        seen = in_parts(observe, rows(states, slice(begin, begin + size)))
+        seen[seen == 0] = 0  # a negative zero looks the same
+        turned = np.ascontiguousarray(seen.reshape(len(seen), -1)[:, tables]).view(np.uint8)
+        parts.append(np.sort(turned.view(f"S{turned.shape[-1]}")[..., 0], axis=1)[:, 0])
+    return np.concatenate(parts)
+
+
 def first_of_each(states: GameState) -> np.ndarray:
     """[distinct] int: the row where each distinct position occurs first, in order."""
     _, first = np.unique(keys_of(states), return_index=True)
@@ -179,6 +194,11 @@ def random_games(game: Game, key: jax.Array, games: int) -> tuple[GameState, np.
     states = jax.tree.map(lambda leaf: np.swapaxes(np.asarray(leaf), 0, 1), states)
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), states)
     return states, ~is_over(game, flat).reshape(games, -1)
+
+
+@functools.cache
+def _observe(game: Game) -> Callable:
+    return jax.jit(jax.vmap(game.observe))
 
 
 @functools.cache

@@ -89,6 +89,7 @@ class Wishes(NamedTuple):
     processes: int = 1
     path: str | os.PathLike | None = None  # where the solution is kept
     progress: Callable[[int, int], None] | None = None  # called with the work done and the work in all
+    distances: bool = True  # whether to know how far positions are from the end, too, where that is an option
 
 
 class Room(Protocol):
@@ -105,10 +106,10 @@ class Room(Protocol):
     def load_options(self, wishes: Wishes) -> dict[str, Any]:
         """The same for `load_solver`."""
 
-    def quick_solver(self, game: Game) -> Solver:
+    def quick_solver(self, game: Game, all_moves: bool = False) -> Solver:
         """A solver that is there within a minute or two, and may leave positions unproven that would take long.
 
-        Raises TooLargeError if there is none.
+        For `all_moves` see `azjax.solvers.tables.truth_of`. Raises TooLargeError if there is none.
         """
 
     def searching_solver(self, game: Game, seconds: float | None) -> SearchingSolver:

@@ -17,11 +17,11 @@ Header = dict[str, Any]
 def write(path: str | os.PathLike, header: Header, arrays: dict[str, np.ndarray]) -> None:
     """Writes a file, whole or not at all."""
     with atomic.writing(path, "wb") as file:
-        np.savez(file, header=np.array(json.dumps({"kind": KIND} | header)), **arrays)
+        files.write_arrays(file, {"header": np.array(json.dumps({"kind": KIND} | header)), **arrays})
 
 
 def read(
-    path: str | os.PathLike, expected: Header, numbers: Sequence[str] = ()
+    path: str | os.PathLike, expected: Header, numbers: Sequence[str] = (), *, mapped: bool = False
 ) -> tuple[Header, dict[str, np.ndarray]]:
     """Reads what `write` wrote.
 
@@ -29,13 +29,14 @@ def read(
       path: the file.
       expected: fields that the header must have.
       numbers: fields of the header that must be whole numbers or flags, whichever.
+      mapped: leave large arrays on disk until they are used, see `azjax.common.files.read_arrays`.
 
     Raises:
       ValueError: the file is damaged, of another kind, or about something else.
       OSError: there is no such file, or it cannot be read.
     """
     try:
-        arrays = files.read_arrays(path, "file of solutions")
+        arrays = files.read_arrays(path, "file of solutions", mapped=mapped)
         header = files.parse_object(str(arrays.pop("header")))
     except (files.FileError, KeyError) as error:
         if not os.path.exists(path):

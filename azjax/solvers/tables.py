@@ -12,10 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from azjax.common.cache import folder as cache_folder
 from azjax.common.progress import Progress
 from azjax.envs.core import Game, GameState
-from azjax.solvers import files, has_solver, room_of
+from azjax.solvers import cache, files, has_solver, room_of
 
 Tables = dict[str, jax.Array]
 
@@ -35,6 +34,7 @@ class Truth(NamedTuple):
     """Likewise, but telling quick wins from slow ones and large margins from small ones where the table does."""
     wins_at_once: Callable[[Tables, GameState], jax.Array]
     """(tables, position) -> [actions] bool, the moves that end the game with a win."""
+    knows_speed: bool = True  # whether `merits` tell quick wins from slow ones
 
 
 def has_table(game: Game) -> bool:
@@ -62,8 +62,7 @@ def kept(
 ) -> Tables:
     """The arrays of these shapes and types, from the cache; if they are not there, solved and put there."""
     header = {"format": _FORMAT, "game": game.name, "version": game.version, **options}
-    name = "-".join([game.name, *(f"{option}_{value}" for option, value in options.items())])
-    path = cache_folder() / f"{name}.npz"
+    path = cache.path_of(game, options)
     with contextlib.suppress(OSError, ValueError):
         _, arrays = files.read(path, header)
         if {name: (array.shape, array.dtype) for name, array in arrays.items()} == shapes():

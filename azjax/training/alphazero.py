@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.experimental import multihost_utils
 
 from azjax import training
 from azjax.common import keys
 from azjax.nn import Params
-from azjax.training import Metrics, TrainState, checkpoint, loop
+from azjax.training import Metrics, TrainState, checkpoint, loop, seen
 from azjax.training import loss as learner
 from azjax.training.config import TrainConfig
 from azjax.training.selfplay import Openings
@@ -80,7 +81,7 @@ def train(
         _check_begun_with(out, begun_with)
         begun_with = checkpoint.read_about(out)
     return loop.train(
-        lambda own: make_learning(own, devices, stage, judge, begun_with.get("init_from"), parts),
+        lambda own: make_learning(own, devices, stage, judge, begun_with.get("init_from"), parts, out),
         config,
         out,
         resume=resume,
@@ -98,6 +99,7 @@ def make_learning(
     judge: Callable[[TrainConfig], Judge] | None = None,
     init_from: str | os.PathLike | None = None,
     parts: dict[str, Any] | None = None,
+    out: str | os.PathLike | None = None,
 ) -> loop.Learning:
     """The run as the loop sees it; nothing is compiled or allocated yet. For the arguments see `train`."""
     mesh = training.make_mesh(devices, config.replay.groups)
@@ -110,6 +112,8 @@ def make_learning(
         groups, there_are = config.replay.groups, jax.device_count()
         if devices is None and mesh.size < there_are:
             about += f"; it uses {mesh.size} of {there_are} devices, because replay.groups is {groups}"
+        if config.selfplay.log and out is not None:
+            return logged(compiled, seen.Log(out, config.game)), about
         return compiled, about
 
     def warm_start(state: TrainState) -> TrainState:
@@ -134,6 +138,21 @@ def make_learning(
         remedy="a lower --optimiser.learning-rate, or a lower --optimiser.clip-norm,",
         warm_start=warm_start,
     )
+
+
+def logged(iterate: Callable[[TrainState], tuple[TrainState, Metrics]], log: seen.Log) -> Callable:
+    """The same iteration, after which what has ended in it is written down."""
+
+    def iterate_and_write(state: TrainState) -> tuple[TrainState, Metrics]:
+        state, metrics = iterate(state)
+        ended = state.ring.ended
+        if jax.process_count() > 1:  # each process has some of the groups
+            ended = multihost_utils.process_allgather(ended, tiled=True)
+        if jax.process_index() == 0:
+            log.append(int(state.iteration), jax.device_get(ended))
+        return state, metrics
+
+    return iterate_and_write
 
 
 def begin_from(state: TrainState, path: str | os.PathLike) -> TrainState:

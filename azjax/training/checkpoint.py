@@ -5,6 +5,7 @@
               checkpoints/N/  everything after iteration N: state/ by orbax, a copy of config.json, and manifest.json
                               with the checksums of all of them; a save appears whole or not at all
               agents/N.npz    the averaged weights of every save
+              seen/           with selfplay.log, all positions ever played, see `azjax.training.seen`
               agent.npz       the newest averaged weights and the configuration: all that play needs
               set-aside/      checkpoints that were damaged, or left behind by going on from an earlier one
               .lock           while a command works in the folder
@@ -204,7 +205,7 @@ class Run:
 
     def withdraw(self) -> None:
         """Removes what `begin` and the loop made of a new run that saved nothing."""
-        for name in ("checkpoints", "agents", "tensorboard"):
+        for name in ("checkpoints", "agents", "tensorboard", "seen"):
             shutil.rmtree(self.path / name, ignore_errors=True)
         for name in ("metrics.jsonl", "config.json"):
             (self.path / name).unlink(missing_ok=True)

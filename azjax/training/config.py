@@ -64,6 +64,7 @@ class SelfplayConfig(Checked, part="selfplay"):
     opening_share: SomeShare = 1.0  # of games that begin so; the others begin as usual
     value_target: Literal["outcome", "root", "mixture", "td_lambda"] = "outcome"  # what a value learns
     value_share: Share = 0.5  # mixture: of the search's value; td_lambda: lambda
+    log: bool = False  # write down every position that is played, with its outcome, in the run's folder
 
     def __post_init__(self):
         super().__post_init__()
@@ -77,6 +78,7 @@ class ReplayConfig(Checked, part="replay"):
     capacity: Count = 65536  # positions
     window_games: Count | None = None  # draw from so many of the newest games; None: from all positions
     by_game: bool = False  # draw a game first, then a position in it
+    distinct: bool = False  # an iteration draws no position again before all have come (Karki 2024)
     overwrite: SomeShare = 1.0  # the chance that a position replaces an old one in a full ring (Karki 2024)
     batch_size: Count = 256
     reuse: Annotated[float, above(0), at_most(1000)] = 4.0  # how often a position is learned from, on average
@@ -96,6 +98,12 @@ class ReplayConfig(Checked, part="replay"):
             "replay.overwrite",
             "1 with window_games: what stays would be counted as new",
             self.overwrite,
+        )
+        check(
+            not self.distinct or self.window_games is None,
+            "replay.distinct",
+            "False with window_games: it draws from all positions",
+            self.distinct,
         )
         for field in ("capacity", "batch_size"):
             value = getattr(self, field)

@@ -146,6 +146,8 @@ def _iterate(
         now = time.perf_counter()
         row["seconds"] = earlier + now - started
         row[learning.rate] = row[learning.counted] / (now - before)
+        if row.get("games_finished"):
+            row["seconds_per_game"] = (now - before) / row["games_finished"]
         if is_first:
             run.append_metrics(row)
         _check(run, learning, row["iteration"], wrong)

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from azjax.positions.labelled import forget
+
 _LARGE = 2**30  # counters from here on are made smaller before more is written
 
 
@@ -23,6 +25,14 @@ class StoredPosition(NamedTuple):
     final: Any  # the game's own state at the end, for auxiliary targets; None if nothing needs it
 
 
+class Ended(NamedTuple):
+    """The positions of the games that ended in this iteration, for whoever writes down all of them."""
+
+    states: Any  # [groups, room, ...] without their past
+    outcome: jax.Array  # [groups, room] how the game ended, for the player to move
+    number: jax.Array  # [groups] int32, how many there are
+
+
 class Ring(NamedTuple):
     """Rows in order of arrival, oldest overwritten first; several independent rings, one a group of lanes."""
 
@@ -34,6 +44,7 @@ class Ring(NamedTuple):
         jax.Array
     )  # [groups] int32, games written, see `rebase`; the write head of `starts` is games % its length
     starts: jax.Array  # [groups, games kept] int32, the value of `written` when each game began
+    ended: Ended | None = None  # None where nobody asks for it
 
     @property
     def capacity(self) -> int:
@@ -41,7 +52,7 @@ class Ring(NamedTuple):
         return self.rows.value.shape[1]
 
 
-def empty(row: StoredPosition, groups: int, capacity: int, games: int) -> Ring:
+def empty(row: StoredPosition, groups: int, capacity: int, games: int, ended: int = 0) -> Ring:
     """Rings without positions.
 
     Args:
@@ -49,13 +60,28 @@ def empty(row: StoredPosition, groups: int, capacity: int, games: int) -> Ring:
       groups: how many rings.
       capacity: how many positions each holds.
       games: how many games' beginnings each remembers: the largest window in games.
+      ended: how many positions of games that end in an iteration each hands out; 0 for none.
     """
+
+    def room(leaves: Any, number: int) -> Any:
+        return jax.tree.map(lambda leaf: jnp.zeros((groups, number, *leaf.shape), leaf.dtype), leaves)
+
+    handed_out = Ended(room(forget(row.state), ended), room(row.outcome, ended), jnp.zeros(groups, jnp.int32))
     return Ring(
-        rows=jax.tree.map(lambda leaf: jnp.zeros((groups, capacity, *leaf.shape), leaf.dtype), row),
+        rows=room(row, capacity),
         written=jnp.zeros(groups, jnp.int32),
         games=jnp.zeros(groups, jnp.int32),
         starts=jnp.zeros((groups, games), jnp.int32),
+        ended=handed_out if ended else None,
     )
+
+
+def begin_iteration(ring: Ring) -> Ring:
+    """The same ring before the first ply of an iteration: no game has ended in it."""
+    ring = rebase(ring)
+    if ring.ended is None:
+        return ring
+    return ring._replace(ended=ring.ended._replace(number=jnp.zeros_like(ring.ended.number)))
 
 
 def rebase(ring: Ring) -> Ring:
@@ -96,6 +122,7 @@ def append_game(
         written=ring.written.at[group].add(length),
         games=ring.games.at[group].add((length > 0).astype(jnp.int32)),
         starts=ring.starts.at[group, start].set(written, mode="drop"),
+        ended=None if ring.ended is None else _hand_out(ring.ended, group, rows, length),
     )
 
 
@@ -125,11 +152,45 @@ def sample(
         begin = jnp.clip(starts[game % starts.shape[0]], oldest, end - 1)
         return jax.random.randint(key, (count,), begin, end)
 
-    number = jax.vmap(draw)(keys, ring.written, ring.games, ring.starts) % ring.capacity  # [groups, count]
-    group = jnp.arange(number.shape[0])[:, None]
+    return take(ring, jax.vmap(draw)(keys, ring.written, ring.games, ring.starts) % ring.capacity)
+
+
+def take(ring: Ring, places: jax.Array) -> StoredPosition:
+    """Rows [groups * count, ...] that stand at places [groups, count]."""
+    group = jnp.arange(places.shape[0])[:, None]
     return jax.tree.map(
-        lambda column: column[group, number].reshape(number.size, *column.shape[2:]), ring.rows
+        lambda column: column[group, places].reshape(places.size, *column.shape[2:]), ring.rows
     )
+
+
+def shuffled(ring: Ring, keys: jax.Array, count: int) -> jax.Array:
+    """Places [groups, count] drawn without replacement: none comes again before all that are filled have come.
+
+    Args:
+      keys: [groups].
+      count: of each group, none of which may be empty.
+    """
+
+    def draw(key, written):
+        filled = jnp.minimum(written, ring.capacity)
+        rank = jax.random.uniform(key, (ring.capacity,))
+        order = jnp.argsort(jnp.where(jnp.arange(ring.capacity) < filled, rank, jnp.inf))
+        return order[jnp.arange(count) % filled]
+
+    return jax.vmap(draw)(keys, ring.written)
+
+
+def _hand_out(ended: Ended, group: jax.Array, rows: StoredPosition, length: jax.Array) -> Ended:
+    """With the first `length` of the rows; here all are kept, whatever the ring does with them."""
+    number = jnp.arange(rows.value.shape[0])
+    room = ended.outcome.shape[1]
+    place = jnp.where(number < length, ended.number[group] + number, room)
+    states, outcome = jax.tree.map(
+        lambda old, new: old.at[group, place].set(new, mode="drop"),
+        (ended.states, ended.outcome),
+        (forget(rows.state), rows.outcome),
+    )
+    return Ended(states, outcome, ended.number.at[group].add(length))
 
 
 def _surplus(count: jax.Array, period: int) -> jax.Array:

@@ -131,7 +131,7 @@ def play(
         return (lanes, ring, counts), None
 
     counts = Counts(jnp.int32(0), jnp.int32(0), jnp.int32(0), jnp.float32(0), jnp.int32(0))
-    (lanes, ring, counts), _ = jax.lax.scan(ply, (lanes, replay.rebase(ring), counts), None, plies)
+    (lanes, ring, counts), _ = jax.lax.scan(ply, (lanes, replay.begin_iteration(ring), counts), None, plies)
     return lanes, ring, counts
 
 

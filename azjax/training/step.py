@@ -183,6 +183,7 @@ def make_trainer(
             config.replay.groups,
             config.replay.capacity // config.replay.groups,
             _games_per_group(config),
+            _ended_per_group(config),
         )
         return TrainState(
             params=params,
@@ -209,12 +210,16 @@ def make_trainer(
     init = functools.partial(start, begin_with)
 
     def learn(state: TrainState) -> tuple[TrainState, learner.Losses]:
-        def one_update(state: TrainState, _):
+        count = config.replay.batch_size // config.replay.groups
+
+        def one_update(state: TrainState, places: jax.Array | None):
             keys, sample_keys, loss_keys = split_key(state.key, 3)
-            count = config.replay.batch_size // config.replay.groups
-            window = config.replay.window_games
-            window = None if window is None else max(1, window // config.replay.groups)
-            batch = replay.sample(state.ring, sample_keys, count, window, config.replay.by_game)
+            if places is None:
+                window = config.replay.window_games
+                window = None if window is None else max(1, window // config.replay.groups)
+                batch = replay.sample(state.ring, sample_keys, count, window, config.replay.by_game)
+            else:
+                batch = replay.take(state.ring, places)
             params, opt_state, losses = learner.update(
                 loss_of, optimiser, state.params, state.opt_state, loss_keys, batch, axis_name
             )
@@ -222,7 +227,13 @@ def make_trainer(
             state = state._replace(params=params, average=average, opt_state=opt_state, key=keys)
             return state._replace(updates=state.updates.plus(1)), losses
 
-        state, losses = jax.lax.scan(one_update, state, None, config.updates)
+        places = None
+        if config.replay.distinct:
+            keys, order_keys = split_key(state.key, 2)
+            state = state._replace(key=keys)
+            places = replay.shuffled(state.ring, order_keys, config.updates * count)  # [groups, ...]
+            places = jnp.moveaxis(places.reshape(len(places), config.updates, count), 1, 0)
+        state, losses = jax.lax.scan(one_update, state, places, config.updates)
         return state, jax.tree.map(jnp.mean, losses)
 
     def warm_up(state: TrainState) -> tuple[TrainState, learner.Losses]:
@@ -351,6 +362,13 @@ def check_memory(config: TrainConfig, state: TrainState, devices: int, runs: int
 def _games_per_group(config: TrainConfig) -> int:
     # One more than the window: the beginning of the oldest game must outlive it.
     return 1 if config.replay.window_games is None else config.replay.window_games // config.replay.groups + 1
+
+
+def _ended_per_group(config: TrainConfig) -> int:
+    """How many positions of games that end in an iteration there can be: those carried over, and those played."""
+    if not config.selfplay.log:
+        return 0
+    return config.selfplay.lanes // config.replay.groups * (config.selfplay.plies + config.game.max_plies)
 
 
 def _position_like(config: TrainConfig, lanes: selfplay.Lanes) -> replay.StoredPosition:

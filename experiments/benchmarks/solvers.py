@@ -124,7 +124,7 @@ def checkers_board(size: int, pieces: int) -> Measured:
 def checkers_slice(calls: int) -> Measured:
     """Some calls of a pass over a table of the size of the 5x5 game with six pieces."""
     game = ChineseCheckers(5, 6, forward_only=False)
-    analysis = chinese_checkers._Analysis(game, False, None, lambda done, total: None)
+    analysis = chinese_checkers._Analysis(game, False, False, None, lambda done, total: None)
     ranking, programs = analysis.ranking, analysis._programs
     words = -(-ranking.columns // chinese_checkers.PER_WORD)
     # Any table will do: a pass takes the same steps whatever it holds.

@@ -13,12 +13,12 @@ from azjax import training
 from azjax.agents import AgentError, agent_forms, make_agent, trained
 from azjax.agents.solved import _by_solver as by_solver
 from azjax.common.agent import NOT_FINITE
+from azjax.common.cache import folder as cache_folder
 from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex, make
 from azjax.envs.core import random_action
 from azjax.envs.dots_and_boxes import DotsAndBoxesState
 from azjax.evaluation import arena, suites
 from azjax.nn import make_evaluator, make_network
-from azjax.solvers import tables
 from azjax.solvers.core import MoveOutcomes, Solution
 from azjax.solvers.dots import search as dots_search
 from azjax.solvers.dots import solver as dots_and_boxes
@@ -243,7 +243,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, monkeypatch):
 def test_the_cache_stands_where_xdg_says(monkeypatch):
     monkeypatch.delenv("AZJAX_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert str(tables.cache_folder()) == "/somewhere/azjax"
+    assert str(cache_folder()) == "/somewhere/azjax"
 
 
 class Hurried:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from azjax import cli
+from azjax import cli, training
 from azjax.envs import ChineseCheckers, DotsAndBoxes
 from azjax.envs.dots_and_boxes import box_sides
 from azjax.evaluation import arena, dots_judges, judges, suites
@@ -46,7 +46,7 @@ def runs(tmp_path_factory):
             SMALL,
             game=game,
             network=ON_ANY_BOARD if game == DOTS else SMALL.network,
-            selfplay=SelfplayConfig(lanes=8, plies=plies),
+            selfplay=SelfplayConfig(lanes=8, plies=plies, log=game == CHECKERS),
             replay=ReplayConfig(capacity=1024, groups=1, batch_size=32, reuse=1.0, warm_up=32),
             iterations=2,
             save_every=2,
@@ -213,7 +213,9 @@ def names_of(states):
 @pytest.fixture(scope="module")
 def seen(runs):
     """The positions of self-play in the ring, oldest first, and the results of their games for the mover."""
-    ring = judges.checkpoint_reader(checkpoint.open_run(runs["chinese_checkers"]))(2).ring()
+    run_there = checkpoint.open_run(runs["chinese_checkers"])
+    like = training.make_trainer(run_there.config, training.make_mesh(1)).init(jax.random.key(0))
+    ring = jax.device_get(run_there.restore(like, 2).ring)
     (written,) = ring.written.tolist()  # less than there is room for, so that the oldest is row 0
     assert 0 < written < ring.capacity
     states = jax.tree.map(lambda leaf: leaf[0, :written], ring.rows.state)
@@ -247,6 +249,7 @@ def test_the_judge_of_labels_counts_the_outcomes_that_are_true(runs, seen, capsy
         assert_share(row["over_time"][number], right[begin:end])
         assert_share(row["so_far"][number], right[:end])
     assert 0 < sum(right) < len(right)
+    assert "covers" not in row  # for the run keeps a log of all that it plays
 
 
 def test_the_judge_of_accuracy_is_right_about_every_position_it_asks(runs, seen, capsys, monkeypatch):
@@ -321,10 +324,13 @@ def test_the_judge_of_mistakes_finds_those_that_were_made(runs, matches, seen, c
         part = "seen" if name in near else "neighbouring" if name in beside else "other"
         for one in ("left_out",) if name[0] == start else ("all", part):
             moved[one].append((name, move_of(action)))
-    for part, own in moved.items():
+    for (player, side), part in itertools.product((("a", "first"), ("b", "second"), ("", "")), moved):
+        own = [(name, move) for name, move in moved[part] if player in ("", name[1])]
+        found = row[f"of_{side}_player"] if side else row
         slips = [(name, move) for name, move in own if values[name] == 1 and not keeps(name, move)]
-        assert row[part] == {
+        assert found[part] == {
             "states": len(own),
+            "states_per_game": len(own) / (20 if side else 40),
             "distinct_states": len({name for name, _ in own}),
             "can_err": sum(values[name] == 1 and matters(name) for name, _ in own),
             "mistakes": len(slips),

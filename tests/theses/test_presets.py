@@ -41,9 +41,24 @@ def test_presets_of_the_theses_have_the_numbers_of_their_tables():
     assert jacobsen.selfplay_dtype == "float16" and jacobsen.network.compute_dtype == "float32"
     assert theses.preset("jacobsen2019/A1").search.evaluate_terminals_with_network
     assert theses.preset("jacobsen2019/H2").selfplay_dtype == "float32"
-    karki = theses.preset("karki2024/5x5")
-    assert (karki.search.simulations, karki.replay.capacity, karki.replay.batch_size) == (128, 10_000, 128)
-    assert karki.optimiser.learning_rate == 1e-5
+
+
+@pytest.mark.parametrize(
+    "name, games, buffer, new, batch, iterations",
+    [("karki2024/4x4", 6, 1000, 1.0, 64, 50), ("karki2024/5x5", 28, 10_000, 0.5, 128, 301)],
+)
+def test_karkis_presets_have_the_numbers_of_table_a1(name, games, buffer, new, batch, iterations):
+    karki = theses.preset(name)
+    assert karki.search.simulations + 1 == 128  # the root is one of them
+    assert (karki.selfplay.lanes, karki.replay.capacity, karki.replay.batch_size) == (games, buffer, batch)
+    assert karki.selfplay.lanes * karki.selfplay.plies == pytest.approx(new * buffer, rel=0.005)
+    assert karki.updates == buffer // batch and karki.replay.distinct  # once through the buffer
+    assert (karki.optimiser.learning_rate, karki.optimiser.momentum, karki.optimiser.weight_decay) == (
+        1e-5,
+        0.9,
+        1e-4,
+    )
+    assert (karki.iterations, karki.game.repetitions, karki.selfplay.log) == (iterations, 6, True)
 
 
 def test_a_registered_preset_is_found_by_its_name(monkeypatch):

@@ -92,13 +92,17 @@ def boards_of(game: ChineseCheckers, rows: np.ndarray) -> Boards:
     )
 
 
-def first_rows(game: ChineseCheckers, rows: jax.Array) -> jax.Array:
+def first_rows(game: ChineseCheckers, as_published: bool, rows: jax.Array) -> jax.Array:
     """[rows, words] uint32, what is known before the first pass: illegal positions and finished games.
 
     Args:
+      game: the rules.
+      as_published: see `azjax.solvers.checkers.solver.make_solver`.
       rows: [rows] int32, which rows of the table.
     """
     ranking = numbering.ranking_of(game)
+    start = numbering.pieces_of(game, game.init(jax.random.key(0)))
+    either_home = start[0] | start[1]
 
     def code(row: jax.Array, column: jax.Array) -> jax.Array:
         mine, theirs = numbering.unrank(ranking, jnp.asarray(ranking.stored)[row], column)
@@ -106,7 +110,10 @@ def first_rows(game: ChineseCheckers, rows: jax.Array) -> jax.Array:
         # A position that is illegal with either player to move is so for its closed tip. If it is illegal only
         # with the opponent to move, then because the opponent has won.
         lost = game.is_illegal(x._replace(current_player=jnp.int32(1)))
-        return jnp.where(game.is_illegal(x), ILLEGAL, jnp.where(lost, LOSS, OPEN))
+        known = jnp.where(game.is_illegal(x), ILLEGAL, jnp.where(lost, LOSS, OPEN))
+        if as_published:
+            return jnp.where((known == ILLEGAL) & ~jnp.any(mine & either_home), OPEN, known)
+        return known
 
     def codes(row: jax.Array) -> jax.Array:
         return jax.vmap(code, (None, 0))(row, jnp.arange(ranking.columns))

@@ -1,6 +1,10 @@
 """What is known about solving Chinese Checkers; see `azjax.solvers.core.Room`."""
 
+import contextlib
 import dataclasses
+import math
+import os
+import pathlib
 from typing import Any
 
 import jax
@@ -8,33 +12,38 @@ import jax.numpy as jnp
 import numpy as np
 
 from azjax.common.progress import Progress
-from azjax.envs.checkers_ranking import ranking_of
 from azjax.envs.chinese_checkers import ChineseCheckers
-from azjax.envs.core import GameState
-from azjax.solvers.checkers.retrograde import PER_WORD
+from azjax.envs.core import GameState, without_past
+from azjax.solvers import cache
 from azjax.solvers.checkers.solver import (
     CheckersSolver,
     codes_at,
     estimate,
     load_solver,
     locate_children,
-    make_solver,
 )
+from azjax.solvers.checkers.solver import make_solver as make_table
 from azjax.solvers.core import SearchingSolver, TooLargeError, Wishes
-from azjax.solvers.tables import Tables, Truth, kept
+from azjax.solvers.tables import Tables, Truth, by_stepping
 
 __all__ = ["METHODS", "estimate", "load_solver", "make_solver"]
 
 METHODS = ("auto",)
 
 _TABLE_SECONDS = 120.0
+_WORTH_KEEPING = 20.0  # seconds
 _LONGEST = 1000  # more than any distance to the end
 
 
 def options(wishes: Wishes) -> dict[str, Any]:
     """As `make_solver` takes them."""
-    limit = {} if wishes.seconds is None else {"max_seconds": wishes.seconds}
-    return {"max_bytes": wishes.memory, "path": wishes.path, "progress": wishes.progress} | limit
+    return {
+        "distances": wishes.distances,
+        "max_bytes": wishes.memory,
+        "max_seconds": math.inf if wishes.seconds is None else wishes.seconds,
+        "path": wishes.path,
+        "progress": wishes.progress,
+    }
 
 
 def load_options(wishes: Wishes) -> dict[str, Any]:
@@ -43,9 +52,49 @@ def load_options(wishes: Wishes) -> dict[str, Any]:
     return {}
 
 
-def quick_solver(game: ChineseCheckers) -> CheckersSolver:
-    """A table without distances, if that takes two minutes at most."""
-    return make_solver(game, distances=False, max_seconds=_TABLE_SECONDS)
+def make_solver(
+    game: ChineseCheckers,
+    *,
+    distances: bool = True,
+    path: str | os.PathLike | None = None,
+    **options: Any,
+) -> CheckersSolver:
+    """A solver by the table in the cache if there is one, else by a new table.
+
+    A table that takes a while is kept, so that agents and judges find it: in the cache or, if a path is given, there.
+
+    Args:
+      game: the board, and whether only forward moves count.
+      distances: whether the distance to the end is wanted too.
+      path: a file that is to hold the table; one that is there already is taken rather than the cache's.
+      **options: further ones of `azjax.solvers.checkers.solver.make_solver`, such as `max_seconds`.
+    """
+    if path is None and (found := find_solver(game, distances=distances)):
+        return found
+    if path is None and estimate(game, distances)[1] < _WORTH_KEEPING:
+        return make_table(game, distances=distances, **options)
+    return _kept_table(game, distances, path, **options)
+
+
+def find_solver(game: ChineseCheckers, *, distances: bool = False) -> CheckersSolver | None:
+    """A solver by the table in the cache, which stays on disk; None if there is none.
+
+    Args:
+      game: the board, and whether only forward moves count.
+      distances: do with nothing that knows no distances.
+    """
+    light = without_past(game)
+    for place in [_place(game, True), *([] if distances else [_place(game, False)])]:
+        with contextlib.suppress(OSError, ValueError):
+            return load_solver(place, light)
+    return None
+
+
+def quick_solver(game: ChineseCheckers, all_moves: bool = False) -> CheckersSolver:
+    """The table in the cache, or one without distances, if that takes two minutes at most."""
+    solved = _with_moves(game, all_moves)
+    solver = find_solver(solved) or _kept_table(solved, False, max_seconds=_TABLE_SECONDS)
+    return CheckersSolver(game, solver.stuck_loses, solver.table)
 
 
 def searching_solver(game: ChineseCheckers, seconds: float | None) -> SearchingSolver:
@@ -54,9 +103,8 @@ def searching_solver(game: ChineseCheckers, seconds: float | None) -> SearchingS
 
 
 def seconds_ahead(game: ChineseCheckers) -> float:
-    """None: the table is solved when it is made."""
-    del game
-    return 0.0
+    """As estimated, if there is no table yet."""
+    return 0.0 if find_solver(game) else estimate(game)[1]
 
 
 def first_quick_ply(game: ChineseCheckers) -> int:
@@ -83,42 +131,75 @@ def has_table(game: ChineseCheckers) -> bool:
 
 
 def truth_of(game: ChineseCheckers, all_moves: bool, progress: Progress | None) -> Truth:
-    """Values are wins and draws; merits tell quick wins from slow ones."""
+    """Values are wins and draws; merits tell quick wins from slow ones, if the table knows distances."""
     light = dataclasses.replace(game, repetitions=None)
-    solved = dataclasses.replace(light, forward_only=game.forward_only and not all_moves)
-
-    def solve() -> dict[str, np.ndarray]:
-        table = make_solver(solved, progress=progress).table
-        return {"codes": table.codes, "distances": table.distances}
-
-    def shapes() -> dict:
-        ranking = ranking_of(solved)
-        return {
-            "codes": ((ranking.rows, -(-ranking.columns // PER_WORD)), np.uint32),
-            "distances": ((ranking.rows, ranking.columns), np.uint8),
-        }
-
-    options = {"size": game.size, "pieces": game.pieces, "forward_only": solved.forward_only}
-    tables = kept(game, options, shapes, solve)
+    solver = _best_solver(_with_moves(light, all_moves), progress)
+    tables = {"codes": solver.codes}
+    if solver.table.distances is not None:
+        tables["distances"] = jax.device_put(solver.table.distances, may_alias=True)
     of_code = np.array([0.0, 1.0, -1.0, -np.inf])  # for who moved there: OPEN, LOSS, WIN, ILLEGAL
 
-    def look_up(tables: Tables, x: GameState) -> tuple[jax.Array, jax.Array]:
-        # Values and distances to the end after each action.
+    def place_of(x: GameState) -> tuple[jax.Array, jax.Array]:
         legal = light.legal_action_mask(x)
         row, column = locate_children(light, x)
-        row, column = jnp.where(legal, row, 0), jnp.where(legal, column, 0)
-        value = jnp.asarray(of_code, jnp.float32)[codes_at(tables["codes"], row, column)]
-        return jnp.where(legal, value, -jnp.inf), tables["distances"][row, column].astype(jnp.float32)
+        return jnp.where(legal, row, 0), jnp.where(legal, column, 0)
 
     def values(tables: Tables, x: GameState) -> jax.Array:
-        return look_up(tables, x)[0]
+        value = jnp.asarray(of_code, jnp.float32)[codes_at(tables["codes"], *place_of(x))]
+        return jnp.where(light.legal_action_mask(x), value, -jnp.inf)
 
     def merits(tables: Tables, x: GameState) -> jax.Array:
-        value, distance = look_up(tables, x)
-        return jnp.where(value == 0, 0.0, value * (_LONGEST - distance))
+        value = values(tables, x)
+        return jnp.where(value == 0, 0.0, value * (_LONGEST - tables["distances"][place_of(x)]))
 
     def wins_at_once(tables: Tables, x: GameState) -> jax.Array:
-        value, distance = look_up(tables, x)
-        return (value == 1) & (distance == 0)
+        return (values(tables, x) == 1) & (tables["distances"][place_of(x)] == 0)
 
-    return Truth(light, lambda states: states._replace(history=None), tables, values, merits, wins_at_once)
+    def forget(states: GameState) -> GameState:
+        return states._replace(history=None)
+
+    if "distances" not in tables:
+        return Truth(light, forget, tables, values, values, by_stepping(light), knows_speed=False)
+    return Truth(light, forget, tables, values, merits, wins_at_once)
+
+
+def _with_moves(game: ChineseCheckers, all_moves: bool) -> ChineseCheckers:
+    return dataclasses.replace(game, forward_only=game.forward_only and not all_moves)
+
+
+def _best_solver(game: ChineseCheckers, progress: Progress | None) -> CheckersSolver:
+    """By a table with distances, unless the board is too large to solve and there is one without."""
+    if (found := find_solver(game, distances=True)) is not None:
+        return found
+    try:
+        return _kept_table(game, True, progress=progress)
+    except TooLargeError:
+        if (found := find_solver(game)) is None:
+            raise
+        return found
+
+
+def _kept_table(
+    game: ChineseCheckers, distances: bool, path: str | os.PathLike | None = None, **options: Any
+) -> CheckersSolver:
+    """A new table, kept in a file: the cache's own, or one that the cache remembers."""
+    place = _place(game, distances)
+    with contextlib.suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+    if path is None and not os.access(place.parent, os.W_OK):
+        return make_table(game, distances=distances, **options)
+    try:
+        made = make_table(game, distances=distances, path=place if path is None else path, **options)
+    except ValueError as error:
+        if path is not None or isinstance(error, TooLargeError):
+            raise
+        place.unlink()  # damaged, or of another version
+        made = make_table(game, distances=distances, path=place, **options)
+    if path is not None:
+        cache.remember(path, place)
+    return made
+
+
+def _place(game: ChineseCheckers, distances: bool) -> pathlib.Path:
+    options = {"size": game.size, "pieces": game.pieces, "forward_only": game.forward_only}
+    return cache.path_of(game, options | {"distances": distances})

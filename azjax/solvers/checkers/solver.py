@@ -57,6 +57,7 @@ _POSITIONS_PER_CALL = 2**20  # and device: enough to hide the cost of a call, fe
 _CALLS_IN_LINE = 1  # so that no device waits for Python
 _LOOK_UPS_PER_CALL, _FEW_LOOK_UPS = 1024, 32  # two sizes, so that few programs are compiled
 _VALUES = np.array([0, -1, 1, np.nan], np.float32)  # of OPEN, LOSS, WIN, ILLEGAL
+_OUTCOMES = np.array([2, 3, 1, -1])  # for who moved there, the higher, the better; -1 of what is not legal
 _NANOSECONDS = 60.0  # a position and pass, on one core
 _WORKING_BYTES = 0.4e9  # the interpreter, and what the calls in line need
 
@@ -96,13 +97,14 @@ class CheckersSolver:
         self.game = game
         self.stuck_loses = stuck_loses
         self.table = table
-        self.codes = jnp.asarray(table.codes)  # for `codes_at`
+        # For `codes_at`. A table that lies on disk is used there, where the device shares the memory of the machine.
+        self.codes = jax.device_put(table.codes, may_alias=True)
 
     def solve(self, states: State) -> Solution:
         """Values and all value-preserving moves of positions [batch, ...]; NaN for illegal ones."""
         begin = time.perf_counter()
         own, children, _ = self._look_up(_codes_with_children, states)
-        optimal = _keeps_value(own, children)
+        optimal = _best_moves(own, children)
         return Solution(
             value=_VALUES[own],
             optimal=optimal,
@@ -129,7 +131,7 @@ class CheckersSolver:
     def best_actions(self, states: State) -> np.ndarray:
         """[batch, actions] bool, of the optimal moves those that win soonest or lose latest."""
         own, children, places = self._look_up(_codes_with_children, states)
-        optimal = _keeps_value(own, children)
+        optimal = _best_moves(own, children)
         distance = self._distances[places].astype(np.int32)
         sign = np.select([own == WIN, own == LOSS], [1, -1], 0)  # in a draw no optimal move is better
         cost = np.where(optimal, sign[:, None] * distance, NO_DISTANCE + 1)
@@ -174,6 +176,7 @@ def make_solver(
     *,
     distances: bool = True,
     stuck_loses: bool = False,
+    as_published: bool = False,
     path: str | os.PathLike | None = None,
     save_every: float = 60.0,
     progress: Progress | None = None,
@@ -188,6 +191,9 @@ def make_solver(
       distances: whether to keep the distance to the end too, a byte a position.
       stuck_loses: in a forward-only game, whether a player without a forward move has lost; by the game's own
         rule such a player may make any move.
+      as_published: call positions ordinary in which the player to move has no piece in either home, also where the
+        rules call them illegal. So the program behind Table 1 of Sturtevant 2019 must have done, to judge by its
+        counts of illegal positions; it makes a difference from 5x5 with six pieces on.
       path: a file for the table. If it exists, the work goes on from there. It is written between passes, when
         `save_every` seconds have gone by, and at the end.
       save_every: see `path`.
@@ -202,18 +208,18 @@ def make_solver(
     """
     table = None
     if path is not None and os.path.exists(path):
-        *_, table = _read(path, _identity(game, stuck_loses))
+        *_, table = _read(path, _identity(game, stuck_loses, as_published))
         if distances and table.distances is None:
             raise ValueError(f"{path} has no distances; ask for distances=False, or name another file")
     if table is None or not table.finished:
         _check_size(game, distances, max_bytes, max_seconds)
-        analysis = _Analysis(game, stuck_loses, devices, progress or (lambda done, total: None))
+        analysis = _Analysis(game, stuck_loses, as_published, devices, progress or (lambda done, total: None))
         table = table or analysis.first_table(distances)
         saved = time.monotonic()
         while not table.finished:
             analysis.run_pass(table)
             if path is not None and (table.finished or time.monotonic() - saved >= save_every):
-                _write(path, game, stuck_loses, table)
+                _write(path, game, stuck_loses, table, as_published)
                 saved = time.monotonic()
     return CheckersSolver(game, stuck_loses, table)
 
@@ -223,12 +229,15 @@ def load_solver(
 ) -> CheckersSolver:
     """The solver that was saved; raises ValueError if the file is damaged, unfinished or about another game.
 
+    The table stays on disk, where it is read as it is used.
+
     Args:
       path: the file.
       game: what it must be about; default whatever it is about.
       stuck_loses: likewise, if a game is given.
     """
-    saved, stuck_loses, table = _read(path, {} if game is None else _identity(game, stuck_loses))
+    expected = {} if game is None else _identity(game, stuck_loses)
+    saved, stuck_loses, table = _read(path, expected, mapped=True)
     if not table.finished:
         raise ValueError(
             f"{path} is not finished: {len(table.found)} passes are done; "
@@ -286,10 +295,15 @@ def _codes_with_children(game: ChineseCheckers, codes: jax.Array, states: State)
     return own, jnp.where(legal, codes_at(codes, row, column), ILLEGAL), (row, column)
 
 
-def _keeps_value(own: np.ndarray, children: np.ndarray) -> np.ndarray:
-    """[batch, actions] bool, from the codes [batch] of positions and [batch, actions] after each action."""
-    for_the_opponent = np.array([OPEN, WIN, LOSS, -1])  # nothing keeps the value of an illegal position
-    return children == for_the_opponent[own][:, None]
+def _best_moves(own: np.ndarray, children: np.ndarray) -> np.ndarray:
+    """[batch, actions] bool, from the codes [batch] of positions and [batch, actions] after each action.
+
+    The moves with the best outcome there is, which keep the value; unless a player who may move forward alone is judged
+    by the table of all moves, where a won position may have no winning move.
+    """
+    outcome = _OUTCOMES[children]
+    best = outcome.max(axis=1, keepdims=True)
+    return (outcome == best) & (best >= 0) & (own != ILLEGAL)[:, None]
 
 
 class _Analysis:
@@ -299,6 +313,7 @@ class _Analysis:
         self,
         game: ChineseCheckers,
         stuck_loses: bool,
+        as_published: bool,
         devices: Sequence[jax.Device] | None,
         progress: Progress,
     ):
@@ -310,7 +325,7 @@ class _Analysis:
             _POSITIONS_PER_CALL // self.ranking.columns, -(-self.ranking.rows // len(devices))
         )
         self._rows_per_call = max(1, rows_per_device) * len(devices)
-        self._programs = _compile(game, stuck_loses, devices)
+        self._programs = _compile(game, stuck_loses, as_published, devices)
 
     def first_table(self, distances: bool) -> Table:
         """The table before the first pass."""
@@ -384,7 +399,9 @@ class _Programs(NamedTuple):
 
 
 @functools.cache
-def _compile(game: ChineseCheckers, stuck_loses: bool, devices: tuple[jax.Device, ...]) -> _Programs:
+def _compile(
+    game: ChineseCheckers, stuck_loses: bool, as_published: bool, devices: tuple[jax.Device, ...]
+) -> _Programs:
     mesh = jax.sharding.Mesh(np.array(devices), ("devices",))
     everywhere, by_row = jax.sharding.PartitionSpec(), jax.sharding.PartitionSpec("devices")
     boards = jax.tree.map(  # the rows are their last axis
@@ -403,7 +420,7 @@ def _compile(game: ChineseCheckers, stuck_loses: bool, devices: tuple[jax.Device
     return _Programs(
         everywhere=sharding,
         plan=jax.device_put(make_plan(ranking_of(game)), sharding),
-        first_rows=sharded(functools.partial(first_rows, game), by_row),
+        first_rows=sharded(functools.partial(first_rows, game, as_published), by_row),
         next_rows=sharded(next_rows_of_game, everywhere, everywhere, boards, by_row, everywhere),
     )
 
@@ -435,20 +452,27 @@ def _check_size(game: ChineseCheckers, distances: bool, max_bytes: float, max_se
         )
 
 
-def _identity(game: ChineseCheckers, stuck_loses: bool) -> files.Header:
+def _identity(game: ChineseCheckers, stuck_loses: bool, as_published: bool = False) -> files.Header:
     """What a file must be about to be of use."""
     return {
         "size": game.size,
         "pieces": game.pieces,
         "forward_only": game.forward_only,
         "stuck_loses": stuck_loses,
+        "holds": f"{_FILE['holds']} as published" if as_published else _FILE["holds"],
     }
 
 
-def _write(path: str | os.PathLike, game: ChineseCheckers, stuck_loses: bool, table: Table) -> None:
+def _write(
+    path: str | os.PathLike,
+    game: ChineseCheckers,
+    stuck_loses: bool,
+    table: Table,
+    as_published: bool = False,
+) -> None:
     header = {
         **_FILE,
-        **_identity(game, stuck_loses),
+        **_identity(game, stuck_loses, as_published),
         "terminal": table.terminal,
         "illegal": table.illegal,
         "found": table.found,
@@ -460,10 +484,12 @@ def _write(path: str | os.PathLike, game: ChineseCheckers, stuck_loses: bool, ta
     files.write(path, header, arrays)
 
 
-def _read(path: str | os.PathLike, expected: files.Header) -> tuple[ChineseCheckers, bool, Table]:
+def _read(
+    path: str | os.PathLike, expected: files.Header, *, mapped: bool = False
+) -> tuple[ChineseCheckers, bool, Table]:
     """The game, its stuck rule and the table of a file; raises ValueError unless they are as expected."""
     numbers = ["size", "pieces", "forward_only", "stuck_loses", "terminal", "illegal", "finished"]
-    header, arrays = files.read(path, _FILE | expected, numbers)
+    header, arrays = files.read(path, _FILE | expected, numbers, mapped=mapped)
     found = header.get("found")
     if not isinstance(found, list) or not all(isinstance(number, int) for number in found):
         raise ValueError(f"{path} is damaged: found in its header must be a list of numbers")

@@ -37,8 +37,9 @@ def load_options(wishes: Wishes) -> dict[str, Any]:
     return {}
 
 
-def quick_solver(game: DotsAndBoxes) -> Solver:
+def quick_solver(game: DotsAndBoxes, all_moves: bool = False) -> Solver:
     """With half a second for each position of boards without a table."""
+    del all_moves
     return make_solver(game, seconds=_SEARCH_SECONDS)
 
 

@@ -32,8 +32,9 @@ def load_options(wishes: Wishes) -> dict[str, Any]:
     return options(wishes)
 
 
-def quick_solver(game: Hex) -> HexSolver:
+def quick_solver(game: Hex, all_moves: bool = False) -> HexSolver:
     """With half a second for each position of large boards."""
+    del all_moves
     return make_solver(game, seconds=_SEARCH_SECONDS if game.size >= _SEARCHED_SIZE else None)
 
 
