@@ -248,7 +248,7 @@ def make_learning(
         state = state._replace(params=params, average=average, opt_state=opt_state, key=key)
         return state._replace(updates=state.updates.plus(1)), losses
 
-    def learn(state: SupervisedState, batches: StoredPosition) -> tuple[SupervisedState, Measured]:
+    def learn(state: SupervisedState, batches: StoredPosition) -> tuple[SupervisedState, Any]:
         state, losses = jax.lax.scan(one_update, state, batches)
         state = state._replace(
             iteration=state.iteration + 1,
@@ -259,7 +259,7 @@ def make_learning(
             learner.skipped_updates(state.opt_state),
             rate(state.updates.clipped()),
         )
-        return state, measured
+        return state, (_counters(state), measured)  # a copy, which the next iteration does not consume
 
     partition = SupervisedState(
         *(divided if name == "key" else everywhere for name in SupervisedState._fields)
@@ -281,7 +281,12 @@ def make_learning(
     def compile_on_mesh(state: SupervisedState) -> tuple[Callable, str]:
         compiled = jax.jit(step, donate_argnums=0).lower(state, batches_of(0)).compile()
         alphazero.check_carried(state, compiled)
-        return lambda state: compiled(state, batches_of(int(state.iteration))), "compiled"
+
+        def iterate(state: SupervisedState, count: int) -> tuple[SupervisedState, Any]:
+            state, measured = compiled(state, batches_of(int(state.iteration)))
+            return state, measured
+
+        return iterate, "compiled"
 
     def start() -> SupervisedState:
         key = keys.root(config.seed, "training")
@@ -296,27 +301,27 @@ def make_learning(
 
     judge = functools.partial(accuracy, config.game, config.network)
 
-    def judgement(state: SupervisedState, row: dict[str, Any], done: bool) -> dict[str, Any]:
-        if data.held_out is None or (row["iteration"] % config.evaluate_every and not done):
-            return {}
-        params = jax.tree.map(np.asarray, state.average)
+    def judgement(shown: alphazero.Shown, row: dict[str, Any]) -> dict[str, Any]:
+        params = jax.tree.map(np.asarray, shown.average)
         return {"held_out": judge(params, data.held_out) | {"of": data.held_out.size}}
 
-    def export(run: checkpoint.Run, state: SupervisedState) -> None:
+    def export(run: checkpoint.Run, iteration: int, shown: alphazero.Shown) -> None:
         agent = checkpoint.Run(run.path, as_trained(run.config))
-        agent.save_agent(int(state.iteration), jax.device_get(state.average))
+        agent.save_agent(iteration, jax.device_get(shown.average))
 
     return loop.Learning(
         unit="iteration",
         init=start,
         compile=compile_on_mesh,
-        row=metrics_row,
+        rows=lambda measured, count: [metrics_row(*measured)],
+        shown=lambda state: alphazero.Shown(state.params, state.average),
         judge=judgement,
-        weights=lambda state: (state.params, state.average),
+        weights=lambda shown: shown,
         export=export,
         counted="positions_learned",
         rate="positions_per_second",
         remedy="a lower --optimiser.learning-rate",
+        judge_every=None if data.held_out is None else config.evaluate_every,
         warm_start=lambda state: state if init_from is None else alphazero.begin_from(state, init_from),
     )
 
@@ -382,6 +387,12 @@ def metrics_row(state: SupervisedState, measured: Measured) -> dict[str, Any]:
         "skipped_in_a_row": int(learner.skipped_in_a_row(state.opt_state)),
         "learning_rate": float(measured.learning_rate),
     }
+
+
+def _counters(state: SupervisedState) -> SupervisedState:
+    """The parts of a state of which `metrics_row` tells; the others are None."""
+    counted = state.opt_state._replace(inner_state=None)
+    return state._replace(params=None, average=None, key=None, opt_state=counted)
 
 
 def _losses_of(config: SupervisedConfig, data: Data) -> OptimiserConfig:
