@@ -57,7 +57,7 @@ def judged(tmp_path_factory):
 def test_a_run_is_trained_and_every_checkpoint_judged_once(judged, monkeypatch):
     folder, stage, swept = judged
     rows = swept[0]
-    assert [row["iteration"] for row in rows] == [1, 2] and rows[0]["all"]["positions"] == 2
+    assert [row["iteration"] for row in rows] == [0, 1, 2] and rows[0]["all"]["positions"] == 2
     monkeypatch.setattr(study.api, "train", None)
     monkeypatch.setattr(study, "evaluate", None)
     work_in(folder, stage)
