@@ -229,7 +229,7 @@ def test_building_goes_on_with_what_was_proven_and_measured_before(tmp_path, mon
     assert {len(fields["moves"]) for fields in built.lines} <= {14, 15, 16}
 
     solver = make_solver(game)
-    monkeypatch.setattr(solver, "_own_searcher", None)  # nothing is left to be searched
+    monkeypatch.setattr(solver, "_own_searcher", lambda: None)  # nothing is left to be searched
     monkeypatch.setattr(solver, "effort", None)
     again = suite_building.build(game, lambda: solver, recipe, proofs=tmp_path / "proofs")
     assert again == built
