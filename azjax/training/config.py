@@ -59,7 +59,7 @@ class SelfplayConfig(Checked, part="selfplay"):
     temperature_drop: Number = 8  # how many moves those are; then the best move is played
     flattened_opening: bool = False  # sample the first moves from softmax(1.5 * visits) as Jacobsen 2019
     # Forced: A1, A2, A3 or A123 (all legal 1 to 3 moves, Daliri 2022), R8 (up to 8 random moves), U (any position there
-    # is), or a position file, NAME.jsonl, such as the winning openings of `azjax openings`.
+    # is), a position file, NAME.jsonl, or an openings database, NAME.db, such as the winning ones of `azjax openings`.
     openings: str = "none"
     opening_share: SomeShare = 1.0  # of games that begin so; the others begin as usual
     value_target: Literal["outcome", "root", "mixture", "td_lambda"] = "outcome"  # what a value learns
