@@ -24,6 +24,8 @@ COMMANDS = {
     "profile": ("PRESET", "where an iteration's time goes"),
     "solve": ("GAME", "exact values and all optimal moves of positions or openings"),
     "report": ("RUN", "draw a run's curves, a game and the opening heat map again"),
+    "models": ("[NAME]", "the networks that come with azjax, and how strong each is"),
+    "export": ("RUN", "a run's network as ONNX, its weights as safetensors"),
     "evaluate": ("RUN --judge JUDGE", "measure every checkpoint of a run, and draw the curves"),
     "suite": ("build|run ...", "make a suite of solved positions, or ask an agent about one"),
     "openings": ("GAME", "all legal or winning openings, as a database or to train from"),

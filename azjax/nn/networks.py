@@ -37,12 +37,12 @@ class NetworkConfig(Checked):
     channels: Annotated[int, at_least(1), at_most(2**16)] = (
         32  # planes between blocks, units between dense layers
     )
-    kernel_size: Count = 3
-    block: Literal["original", "preactivation"] = "preactivation"
-    normalisation: Literal["none", "layer", "rms", "batch"] = "none"
+    kernel_size: Count = 3  # of hidden convolutions, odd
+    block: Literal["original", "preactivation"] = "preactivation"  # of a resnet: He 2015, or He 2016
+    normalisation: Literal["none", "layer", "rms", "batch"] = "none"  # after hidden convolutions
     norm_momentum: Decay = 0.9  # the share of the old running statistics that a batch leaves in place
-    norm_epsilon: FromZero = 1e-5
-    activation: Literal["relu", "silu", "gelu", "tanh"] = "relu"
+    norm_epsilon: FromZero = 1e-5  # added to the variance that is divided by
+    activation: Literal["relu", "silu", "gelu", "tanh"] = "relu"  # between layers
     bias: bool = True  # of hidden convolutions
     global_pooling: bool = True  # every cell hears of the whole board, in blocks and in convolutional heads
     first_activation_before_norm: bool = False  # in the first layer, as in Peters 2018
@@ -52,7 +52,7 @@ class NetworkConfig(Checked):
     policy_channels: Units = 32  # filters of the policy head's own layer, 0 for no such layer
     policy_hidden: Units = 0  # units of a dense policy head's hidden layer, 0 for none
     value_channels: Units = 0  # the same of the value head
-    value_hidden: Units = 64
+    value_hidden: Units = 64  # units of its hidden layer
     value: Literal["scalar", "wdl"] = "scalar"  # one tanh, or the logits of win, draw and loss
     ownership: bool = False  # also predict who will own each cell
     margin: bool = False  # also predict the final score difference
@@ -194,7 +194,7 @@ class _Net(nnx.Module):
     def __call__(self, observation: jax.Array, now: layers.Pass) -> Outputs:
         config = self.config
         if config.tower == "mlp":
-            x = observation.reshape(len(observation), -1)
+            x = observation.reshape(observation.shape[0], -1)  # len() of a symbolic batch fails
         else:
             x = jnp.transpose(observation, (1, 2, 0, 3))
         x = x.astype(config.compute_dtype)

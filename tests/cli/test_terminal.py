@@ -218,6 +218,9 @@ ARGUMENTS = {
     "td": ["GAME"],
     "es": ["GAME"],
     "presets": [],
+    "models": ["NAME"],
+    "models pack": ["RUN", "NAME", "--judges"],
+    "export": ["RUN"],
     "suite run": ["AGENT", "SUITE"],
     "suite build": ["GAME"],
 }
