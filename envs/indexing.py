@@ -97,4 +97,17 @@ def from_words(x: jax.Array, dtype: Any) -> jax.Array:
 
 
 def _permuted_by(x: jax.Array, table: np.ndarray) -> jax.Array:
-    return x if np.array_equal(table, np.arange(x.shape[0])) else x[np.asarray(table)]
+    table, number = np.asarray(table), np.arange(x.shape[0])
+    if np.array_equal(table, number):
+        return x
+    if not np.array_equal(np.sort(table), number):  # some are left out, or come twice
+        return x[table]
+    back = np.argsort(table)
+
+    # The gradient of a permutation is the one back; jax would write a scatter.
+    @jax.custom_vjp
+    def moved(x):
+        return x[table]
+
+    moved.defvjp(lambda x: (x[table], None), lambda _, change: (change[back],))
+    return moved(x)

@@ -43,9 +43,8 @@ def make_loss(
 
     The keys draw the symmetries of equal shares of the batch, in order.
     """
-    drawn = (
-        len(game.symmetries.action) if config.symmetries else 1
-    )  # the first leaves everything in its place
+    # Of the symmetries the first leaves everything in its place.
+    drawn = len(game.symmetries.action) if config.symmetries else 1
     observation_tables = np.asarray(game.symmetries.observation)[:drawn]
     back_tables = np.argsort(game.symmetries.action, axis=1)[:drawn]
     frames = np.asarray(game.action_frames)

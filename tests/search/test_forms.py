@@ -98,6 +98,21 @@ def test_searches_from_anywhere_answer_the_same_bits_in_both_forms(kind):
         assert len(np.unique(output.action)) > 4
 
 
+def test_the_gradient_of_a_permutation_is_the_one_back_in_both_forms():
+    rng = np.random.default_rng(0)
+    tables = np.stack([np.arange(9), rng.permutation(9), rng.permutation(9)])
+    x, weight, row = rng.normal(size=(30, 9)), rng.normal(size=(30, 9)), rng.integers(0, 3, 30)
+
+    def weighed(x):
+        moved = jax.vmap(lambda x, row: indexing.permuted(x, tables, row))(x, row)
+        return jnp.sum(moved * weight.astype(np.float32))
+
+    expected = np.zeros((30, 9), np.float32)
+    np.put_along_axis(expected, tables[row], weight.astype(np.float32), 1)
+    for run in in_both_forms(jax.grad(weighed)):
+        assert np.array_equal(run(jnp.asarray(x, jnp.float32)), expected)
+
+
 def test_numbers_are_read_and_written_alike_by_index_and_by_mask():
     rng = np.random.default_rng(0)
     numbers = rng.normal(size=(40, 7)).astype(np.float32)
