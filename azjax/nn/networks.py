@@ -7,6 +7,7 @@ NNX, in `layers`) are taken apart when the network is made; nothing but arrays p
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
@@ -142,7 +143,21 @@ def make_network(config: NetworkConfig, game: Any, *, axis_name: str | None = No
     def train(params: Params, observation: jax.Array, mask: jax.Array | None = None):
         return run(params, layers.Pass(_board_mask(config, mask), train=True), observation)
 
-    return Network(init, apply, train)
+    return Network(init, _in_full_precision(apply), _in_full_precision(train))
+
+
+def _in_full_precision(run: Callable) -> Callable:
+    """The same, with float32 numbers multiplied as such: by default TPUs round them to bfloat16 and GPUs to TF32.
+
+    Half precisions are not concerned, nor are CPUs.
+    """
+
+    @functools.wraps(run)
+    def precise(*arguments: Any, **options: Any) -> Any:
+        with jax.default_matmul_precision("highest"):
+            return run(*arguments, **options)
+
+    return precise
 
 
 def half_copy(params: Params, dtype: Any) -> Params:

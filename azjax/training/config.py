@@ -83,7 +83,11 @@ class ReplayConfig(Checked, part="replay"):
     batch_size: Count = 256  # positions per update, over all groups
     reuse: Annotated[float, above(0), at_most(1000)] = 4.0  # how often a position is learned from, on average
     warm_up: Count = 2048  # positions stored before learning starts
-    groups: Count = 8  # independent parts of games and replay; a device works on one or several
+    # Independent parts of games and replay; a device works on one or several, and more devices make more of them.
+    groups: Count = 8
+    policy_dtype: Literal["float32", "bfloat16"] = (
+        "float32"  # of the policies kept; half takes half the memory
+    )
 
     def __post_init__(self):
         super().__post_init__()
