@@ -213,6 +213,7 @@ ARGUMENTS = {
     "resume": ["RUN"],
     "train": ["PRESET"],
     "profile": ["PRESET"],
+    "doctor": ["PRESET"],
     "solve": ["GAME"],
     "openings": ["GAME"],
     "td": ["GAME"],
