@@ -209,8 +209,8 @@ FAULTS = [
     Fault(
         "replay-all-rows-of-the-first-group",
         REPLAY,
-        "group = jnp.arange(number.shape[0])[:, None]",
-        "group = 0 * jnp.arange(number.shape[0])[:, None]",
+        "group = jnp.arange(places.shape[0])[:, None]",
+        "group = 0 * jnp.arange(places.shape[0])[:, None]",
         ("training/test_selfplay.py::test_each_group_is_drawn_from_by_itself",),
     ),
     Fault(
