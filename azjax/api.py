@@ -72,6 +72,10 @@ def load_agent(run: str | os.PathLike, *, simulations: int | None = None) -> Age
       simulations: of its search; None for those it was trained with. Only for runs of `azjax.train`.
     """
     text, game = agents.trained_agent(os.fspath(run))
+    if game is None:
+        raise checkpoint.RunError(
+            f"there is no run at {run}; give the folder of one, or a file of weights saved in it"
+        )
     return agents.make_agent(text if simulations is None else f"{text}?sims={simulations}", game)
 
 

@@ -28,15 +28,15 @@ def make_walk(config: Any, spoil: dict[int, dict[str, Any]] | None = None) -> lo
     """The learner; `spoil` replaces parts of the rows of some iterations, or their weights."""
     spoil = spoil or {}
 
-    def iterate(state: Walk) -> tuple[Walk, jax.Array]:
+    def iterate(state: Walk, count: int) -> tuple[Walk, Any]:
         number = state.iteration + 1
         key = jax.random.fold_in(jax.random.key(config.seed), number)
         weights = state.weights + jax.random.normal(key, state.weights.shape)
         weights = spoil.get(int(number), {}).get("weights", weights)
-        return Walk(jnp.asarray(weights), number), jnp.abs(weights).max()
+        return Walk(jnp.asarray(weights), number), (number, jnp.abs(weights).max())
 
-    def row(state: Walk, measured: np.ndarray) -> dict[str, Any]:
-        number = int(state.iteration)
+    def rows(measured: tuple[np.ndarray, np.ndarray], count: int) -> list[dict[str, Any]]:
+        number = int(measured[0])
         row = {
             "iteration": number,
             "positions": number,
@@ -44,19 +44,20 @@ def make_walk(config: Any, spoil: dict[int, dict[str, Any]] | None = None) -> lo
             "updates": number,
             "positions_played": 1,
             "first_player_score": 0.5,
-            "loss": dict.fromkeys(("total", "policy", "value"), float(measured)),
+            "loss": dict.fromkeys(("total", "policy", "value"), float(measured[1])),
             "skipped_in_a_row": 0,
         }
-        return row | {name: value for name, value in spoil.get(number, {}).items() if name != "weights"}
+        return [row | {name: value for name, value in spoil.get(number, {}).items() if name != "weights"}]
 
     return loop.Learning(
         unit="iteration",
         init=lambda: Walk(jnp.zeros(1000), jnp.int32(0)),
         compile=lambda state: (iterate, "compiled"),
-        row=row,
-        judge=lambda state, row, done: {},
+        rows=rows,
+        shown=lambda state: state,
+        judge=lambda state, row: {},
         weights=lambda state: state.weights,
-        export=lambda run, state: run.save_agent(int(state.iteration), {"walk": np.asarray(state.weights)}),
+        export=lambda run, iteration, state: run.save_agent(iteration, {"walk": np.asarray(state.weights)}),
         counted="positions_played",
         rate="positions_per_second",
         remedy="shorter steps",

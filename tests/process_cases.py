@@ -38,29 +38,32 @@ def train(folder: str, save_every: int, solve: bool) -> int:
     from jax.sharding import NamedSharding, PartitionSpec
 
     from azjax import training
-    from azjax.training import loop, step
+    from azjax.cli.training import exit_code
+    from azjax.training import loop
+    from azjax.training.step import DEVICES
     from tests.loop_cases import SIX, Walk, make_walk
 
     mesh = training.make_mesh()
-    divided, same = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((step.DEVICES,), ()))
+    divided, same = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((DEVICES,), ()))
     places = Walk(divided, same)
 
     @jax.jit
-    def iterate(state: Walk) -> tuple[Walk, jax.Array]:
-        weights = state.weights + 1
-        return Walk(weights, state.iteration + 1), jnp.max(weights)  # over all processes
+    def step(state: Walk) -> tuple[Walk, Any]:
+        weights, number = state.weights + 1, state.iteration + 1
+        return Walk(weights, number), (number, jnp.max(weights))  # over all processes
 
-    def judge(state: Walk, row: dict[str, Any], done: bool) -> dict[str, Any]:
+    def judge(state: Walk, row: dict[str, Any]) -> dict[str, Any]:
         return {"values": solved_values()} if solve and row["iteration"] == 1 else {}
 
     def make(config: Any) -> loop.Learning:
         start = jax.jit(lambda: Walk(jnp.zeros(1000), jnp.int32(0)), out_shardings=places)
         return make_walk(config)._replace(
             init=start,
-            compile=lambda state: (iterate, "compiled"),
+            compile=lambda state: (lambda state, count: step(state), "compiled"),
             judge=judge,
+            judge_every=1,
             weights=lambda state: state.iteration,  # the others are not all here
-            export=lambda run, state: None,
+            export=lambda run, iteration, state: None,
         )
 
     config = dataclasses.replace(SIX, iterations=10**9, save_every=save_every)
@@ -69,7 +72,7 @@ def train(folder: str, save_every: int, solve: bool) -> int:
         watch=lambda row: print(json.dumps(row), flush=True),
         say=lambda text: print(text, file=sys.stderr, flush=True),
     )
-    return 130 if run.interrupted else 0
+    return exit_code(run)
 
 
 if __name__ == "__main__":

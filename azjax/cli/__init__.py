@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Sequence
 
 from azjax.cli import imports, interrupts
+from azjax.common import beside
 
 # What stands behind the command's name, and what the command does.
 COMMANDS = {
@@ -28,6 +29,7 @@ COMMANDS = {
     "openings": ("GAME", "all legal or winning openings, as a database or to train from"),
     "match": ("GAME A B", "many games between two agents, with intervals"),
     "tournament": ("GAME A B ...", "a round robin or a ladder, with ratings; goes on where it stopped"),
+    "ratings": ("FILE ...", "rate the players of PGN files"),
     "play": ("GAME AGENT", "play against an agent in the terminal"),
     "gtp": ("AGENT", "serve an agent over Hex GTP, for HexGui"),
 }
@@ -36,13 +38,20 @@ _BROKEN_PIPE = 141  # 128 + SIGPIPE, as shells count
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code. What a user got wrong is one line, not a traceback."""
+    code = _watched(arguments)
+    if code and beside.is_busy():
+        interrupts.leave_at_once(code)
+    return code
+
+
+def _watched(arguments: Sequence[str] | None) -> int:
     with interrupts.Watch() as watch:
         try:
             code = _run(list(sys.argv[1:] if arguments is None else arguments))
             sys.stdout.flush()  # here, where a reader that has gone is no traceback
             return code
         except KeyboardInterrupt as interrupt:
-            return watch.report(str(interrupt))
+            return watch.report(str(interrupt), getattr(interrupt, "exit_code", interrupts.EXIT_CODE))
         except BrokenPipeError:  # whoever was reading has seen enough
             _drop_output()
             return _BROKEN_PIPE
@@ -116,7 +125,8 @@ def _usage() -> str:
         " who can play; `azjax --version` names versions and devices.",
         "`--import MODULE`, with any command, runs a module of your own first, from this folder too: what it registers"
         " (games, networks, agents, judges) can then be named.",
-        "Exit codes: 0 done, 2 what was asked for cannot be done (one line on stderr says why), 130 interrupted.",
+        "Exit codes: 0 done, 2 what was asked for cannot be done (one line on stderr says why), 130 interrupted, 75"
+        " stopped by SIGTERM: resume with the same command and --resume auto.",
     )
     for note in notes:
         lines += ["", *textwrap.wrap(note, width)]

@@ -46,12 +46,12 @@ class Watch:
                 sys.unraisablehook = self._hook
             signal.signal(signal.SIGINT, self._before)
 
-    def report(self, message: str = "") -> int:
+    def report(self, message: str = "", code: int = EXIT_CODE) -> int:
         """Says the one line; returns the exit code."""
         self._over.set()
         _end_children()
         _say(message or "interrupted")
-        return EXIT_CODE
+        return code
 
     def _interrupt(self, number: int, frame: Any) -> None:
         if not self._over.is_set():  # nobody wants a traceback of the clearing up
@@ -71,6 +71,13 @@ class Watch:
                 _say("interrupted")
                 os._exit(EXIT_CODE)
         os.close(self._reader)
+
+
+def leave_at_once(code: int) -> None:
+    """Ends the process, which otherwise would wait for a judgement that goes on beside, and is not wanted any more."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _say(line: str) -> None:

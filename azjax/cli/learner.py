@@ -13,7 +13,6 @@ from rich.table import Table
 
 from azjax.agents import make_agent
 from azjax.cli import options, progress, screen, training
-from azjax.cli.interrupts import EXIT_CODE
 from azjax.learners import session
 from azjax.learners.core import LearnerConfig
 from azjax.plots import learners as curves
@@ -49,7 +48,7 @@ def watched(learn: Callable, method: str, config: LearnerConfig, out: pathlib.Pa
     """Runs `learn`, which is `session.train` with all but `watch` and `say`, tells people and draws the curves.
 
     Returns:
-      The exit code: 130 if it was interrupted, as shells have it.
+      The exit code; see `azjax.cli.training.exit_code`.
     """
     console = screen.console(stderr=as_json)
     console.print(f"{ABOUT[method]} Game {config.game}, folder {out}.")
@@ -67,7 +66,7 @@ def watched(learn: Callable, method: str, config: LearnerConfig, out: pathlib.Pa
         say = functools.partial(console.print, markup=False, highlight=False, soft_wrap=True)
         run = learn(watch=watch, say=say)
     if run.interrupted:
-        return EXIT_CODE
+        return training.exit_code(run)
     rows = run.read_metrics()
     if rows and style.has_matplotlib():
         style.save(curves.draw(rows, f"{method}, {config.game}"), out / "curves.png")

@@ -5,14 +5,13 @@ import functools
 import json
 import pathlib
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import jax
 import tyro
 
 from azjax import theses
 from azjax.cli import options, screen, training
-from azjax.cli.interrupts import EXIT_CODE
 from azjax.common.checked import Count, Number
 from azjax.evaluation import live
 from azjax.plots import report
@@ -32,11 +31,13 @@ class TrainCommand:
         "azjax train hex5 --iterations 1000 --out runs/longer",
         "azjax train hex5 --search.simulations 32 --seed 1 --out runs/hex5-b",
         "azjax train hex6 --init-from runs/hex5",
+        "azjax train hex6 --out runs/hex6 --resume auto",
     )
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")]
     out: pathlib.Path | None = None  # the run's folder; default runs/PRESET
-    resume: bool = False  # continue the run in that folder
+    # Continue the run in that folder; auto: if there is one, else begin a new one. Without a word behind it: yes.
+    resume: Literal["no", "yes", "auto"] = "no"
     # Begin with the weights of another run, or of an agent.npz.
     init_from: pathlib.Path | None = None
     resume_from: Number | None = None  # continue from this checkpoint rather than the newest
@@ -49,18 +50,28 @@ class TrainCommand:
 
 def run(arguments: list[str]) -> int:
     """Trains, watched by a progress bar or as JSON lines, and writes the report."""
-    name, command = options.of_preset(TrainCommand, arguments, "azjax train")
+    name, command = options.of_preset(TrainCommand, _with_word(arguments), "azjax train")
     out = command.out or pathlib.Path("runs") / name.replace("/", "-")
     train = functools.partial(
         training_run.train,
         command.config,
         out,
-        resume=command.resume,
+        resume={"no": False, "yes": True, "auto": "auto"}[command.resume],
         judge=live.make_judge,
         init_from=command.init_from,
     )
     title = f"{name}: {theses.describe(name)}; folder {out}"
     return watched(train, title, out, command.config.iterations, command)
+
+
+def _with_word(arguments: list[str]) -> list[str]:
+    """`--resume` alone as `--resume yes`, and `--no-resume` as `--resume no`."""
+    words = []
+    for argument, following in zip(arguments, [*arguments[1:], ""]):
+        words += {"--no-resume": ["--resume", "no"]}.get(argument, [argument])
+        if argument == "--resume" and following not in ("no", "yes", "auto"):
+            words.append("yes")
+    return words
 
 
 def watched(train: Callable, title: str, out: pathlib.Path, iterations: int, command: Any) -> int:
@@ -74,7 +85,7 @@ def watched(train: Callable, title: str, out: pathlib.Path, iterations: int, com
       command: has the fields `resume_from`, `devices`, `tensorboard` and `json`.
 
     Returns:
-      The exit code: 130 if the training was interrupted, as shells have it.
+      The exit code; see `azjax.cli.training.exit_code`.
     """
     watchers = [_tensorboard_watcher(out)] if command.tensorboard and jax.process_index() == 0 else []
     train = functools.partial(train, resume_from=command.resume_from, devices=command.devices)
@@ -90,7 +101,7 @@ def watched(train: Callable, title: str, out: pathlib.Path, iterations: int, com
             watchers.append(lambda progress: shown.row(progress.row))
             finished = train(watch=_all_of(watchers), say=say, stage=shown.stage)
     if finished.interrupted:
-        return EXIT_CODE  # at once: who sends a signal does not wait for pictures
+        return training.exit_code(finished)  # at once: who sends a signal does not wait for pictures
     if jax.process_index() == 0:
         page = report.write(finished)
         if not command.json:

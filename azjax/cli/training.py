@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from azjax.cli import progress
+from azjax.cli.interrupts import EXIT_CODE
 from azjax.evaluation.arena import SCALE
+from azjax.training import checkpoint, loop
 
 Row = dict[str, Any]
 
@@ -73,6 +75,13 @@ def judgement_lines(row: Row) -> Iterator[str]:
         ]
         if shares:
             yield f"iteration {row['iteration']}: right by the solver: {', '.join(shares)}"
+
+
+def exit_code(run: checkpoint.Run) -> int:
+    """0 of a run that is done, 130 if it was interrupted, as shells have it, or 75 if SIGTERM asks to resume it."""
+    if run.preempted:
+        return loop.RESUME_ME
+    return EXIT_CODE if run.interrupted else 0
 
 
 def say_next(console: Console, commands: Sequence[Sequence[str | os.PathLike]]) -> None:

@@ -5,6 +5,7 @@ player, and games against the agent of the point before. Both rates are noted fo
 so far. All of it is one compiled function from a `SessionState` to the next.
 """
 
+import functools
 import math
 import os
 from collections.abc import Callable
@@ -180,22 +181,30 @@ def make_learning(config: LearnerConfig, make_opponent: MakeOpponent | None = No
     """The run as the loop sees it; nothing is compiled or allocated yet. For `make_opponent` see `train`."""
     sessions = make_sessions(config, make_opponent)
 
-    def row(state: SessionState, measured: Measured) -> dict[str, Any]:
-        row = point_row(config, sessions.learner, int(state.iteration), measured)
+    def iterate(compiled: Callable, state: SessionState, count: int) -> tuple[SessionState, Any]:
+        state, measured = compiled(state)
+        return state, (state.iteration, measured)
+
+    def rows(counted: tuple[np.ndarray, Measured], count: int) -> list[dict[str, Any]]:
+        row = point_row(config, sessions.learner, int(counted[0]), counted[1])
         if row["iteration"] % config.save_every and row["iteration"] < config.iterations:
             del row["example"]
-        return row
+        return [row]
 
-    def export(run: checkpoint.Run, state: SessionState) -> None:
+    def export(run: checkpoint.Run, iteration: int, state: SessionState) -> None:
         _export(run, "agent", state.previous, state.points[:, 0])
         _export(run, "best", state.best, state.best_score)
 
     return loop.Learning(
         unit="point",
         init=lambda: sessions.init(root(config.seed, "training")),
-        compile=lambda state: (sessions.iteration.lower(state).compile(), "compiled"),
-        row=row,
-        judge=lambda state, row, done: {},
+        compile=lambda state: (
+            functools.partial(iterate, sessions.iteration.lower(state).compile()),
+            "compiled",
+        ),
+        rows=rows,
+        shown=lambda state: state,
+        judge=lambda state, row: {},
         weights=lambda state: (state.previous, state.best),
         export=export,
         counted="games_per_point",

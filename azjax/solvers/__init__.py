@@ -9,6 +9,7 @@ Rooms are imported when they are needed.
 
 import importlib
 import os
+from typing import Any
 
 from azjax.envs.core import Game
 from azjax.solvers.core import Room, Solution, Solver, TooLargeError
@@ -45,7 +46,7 @@ def room_of(game: Game) -> Room:
     return importlib.import_module(f"azjax.solvers.{_ROOMS[game.name]}.room")
 
 
-def make_solver(game: Game, **options) -> Solver:
+def make_solver(game: Game, **options: Any) -> Solver:
     """A solver of this game, with the options of `make_solver` in the game's module.
 
     Raises:
@@ -55,7 +56,7 @@ def make_solver(game: Game, **options) -> Solver:
     return room_of(game).make_solver(game, **options)
 
 
-def load_solver(path: str | os.PathLike, game: Game, **options) -> Solver:
+def load_solver(path: str | os.PathLike, game: Game, **options: Any) -> Solver:
     """The solver that was saved to a file; raises ValueError if that is damaged or about another game."""
     return room_of(game).load_solver(path, game, **options)
 

@@ -1,12 +1,14 @@
 """AlphaZero's training: the compiled iteration in the loop that all learners share."""
 
 import os
+import pathlib
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.experimental import multihost_utils
 
 from azjax import training
@@ -18,6 +20,8 @@ from azjax.training.config import TrainConfig
 from azjax.training.selfplay import Openings
 from azjax.training.step import Schedule, SearchFactory
 from azjax.training.targets import ValueTargets
+
+MOST = 16  # iterations at once, if they are short
 
 Judge = Callable[[Params, int], dict[str, Any]]
 """(the averaged weights, iteration) -> what is added to the iteration's line of metrics.jsonl."""
@@ -34,7 +38,7 @@ def train(
     config: TrainConfig,
     out: str | os.PathLike,
     *,
-    resume: bool = False,
+    resume: bool | Literal["auto"] = False,
     resume_from: int | None = None,
     devices: int | None = None,
     init_from: str | os.PathLike | None = None,
@@ -53,7 +57,8 @@ def train(
     Args:
       config: the run.
       out: its folder; see `azjax.training.checkpoint`.
-      resume: continue what is there.
+      resume: continue what is there; "auto" continues it if there is a run, else begins from `init_from` if that is
+        there, else anew: the same call then begins a run and continues it however often it is stopped.
       resume_from: continue from this checkpoint rather than the newest.
       devices: how many to use; None for all.
       init_from: a run's folder or an agent.npz whose weights a new run begins with; on another board too, where the
@@ -66,6 +71,8 @@ def train(
       say: receives lines for people.
       stage: told what is about to be done if that takes a while.
     """
+    if resume == "auto":
+        resume, init_from = _found(out, init_from, say)
     parts = {
         "search": search,
         "loss": loss,
@@ -92,6 +99,25 @@ def train(
     )
 
 
+def _found(
+    out: str | os.PathLike, init_from: str | os.PathLike | None, say: Callable[[str], None]
+) -> tuple[bool, str | os.PathLike | None]:
+    """Whether there is a run to continue, and from which weights to begin if there is none."""
+    if (pathlib.Path(out) / "config.json").exists():
+        return True, None  # it knows where it began
+    if init_from is not None and not pathlib.Path(init_from).exists():
+        say(f"there is neither a run in {out} nor anything in {init_from}: it begins anew")
+        return False, None
+    return False, init_from
+
+
+class Shown(NamedTuple):
+    """What is judged and kept of a state."""
+
+    params: Params
+    average: Params
+
+
 def make_learning(
     config: TrainConfig,
     devices: int | None = None,
@@ -108,7 +134,7 @@ def make_learning(
 
     def compile_on_mesh(state: TrainState) -> tuple[Callable, str]:
         stage("compiling (about half a minute the first time)")
-        compiled, about = compile_iteration(trainer, state)
+        compiled, about = compile_iterations(trainer, state)
         groups, there_are = config.replay.groups, jax.device_count()
         if devices is None and mesh.size < there_are:
             about += f"; it uses {mesh.size} of {there_are} devices, because replay.groups is {groups}"
@@ -119,32 +145,33 @@ def make_learning(
     def warm_start(state: TrainState) -> TrainState:
         return state if init_from is None else begin_from(state, init_from)
 
-    def judgement(state: TrainState, row: dict[str, Any], done: bool) -> dict[str, Any]:
-        if judged is None or (row["iteration"] % config.evaluation.every and not done):
-            return {}
+    def judgement(shown: Shown, row: dict[str, Any]) -> dict[str, Any]:
         stage("judging (what that needs is compiled the first time)")
-        return judged(state.average, row["iteration"])
+        return {} if judged is None else judged(shown.average, row["iteration"])
 
     return loop.Learning(
         unit="iteration",
         init=lambda: trainer.init(keys.root(config.seed, "training")),
         compile=compile_on_mesh,
-        row=metrics_row,
+        rows=metrics_rows,
+        shown=lambda state: Shown(state.params, state.average),
         judge=judgement,
-        weights=lambda state: (state.params, state.average),
-        export=lambda run, state: run.save_agent(int(state.iteration), jax.device_get(state.average)),
+        weights=lambda shown: shown,
+        export=lambda run, iteration, shown: run.save_agent(iteration, jax.device_get(shown.average)),
         counted="positions_played",
         rate="positions_per_second",
         remedy="a lower --optimiser.learning-rate, or a lower --optimiser.clip-norm,",
+        judge_every=None if judged is None else config.evaluation.every,
+        most=1 if config.selfplay.log else MOST,
         warm_start=warm_start,
     )
 
 
-def logged(iterate: Callable[[TrainState], tuple[TrainState, Metrics]], log: seen.Log) -> Callable:
-    """The same iteration, after which what has ended in it is written down."""
+def logged(iterate: Callable[[TrainState, int], tuple[TrainState, Any]], log: seen.Log) -> Callable:
+    """The same for one iteration at a time, after which what has ended in it is written down."""
 
-    def iterate_and_write(state: TrainState) -> tuple[TrainState, Metrics]:
-        state, metrics = iterate(state)
+    def iterate_and_write(state: TrainState, count: int) -> tuple[TrainState, Any]:
+        state, metrics = iterate(state, count)
         ended = state.ring.ended
         if jax.process_count() > 1:  # each process has some of the groups
             ended = multihost_utils.process_allgather(ended, tiled=True)
@@ -215,8 +242,41 @@ def compile_iteration(trainer: training.Trainer, state: TrainState) -> tuple[Cal
     Returns:
       The compiled iteration, and a line about its memory and how long compiling took.
     """
+    return _compile(trainer.iteration, state)
+
+
+def compile_iterations(
+    trainer: training.Trainer, state: TrainState, most: int = MOST
+) -> tuple[Callable, str]:
+    """The same for up to `most` iterations at once, in one program, whose bits do not depend on how many they are.
+
+    Returns:
+      (state, count) -> (state after so many iterations, (counters, metrics) of each [most, ...], of which the first
+      `count` count); and the line.
+    """
+
+    def iterations(state: TrainState, count: jax.Array) -> tuple[TrainState, tuple[TrainState, Metrics]]:
+        def one(number: jax.Array, carry: tuple[TrainState, Any]) -> tuple[TrainState, Any]:
+            state, measured = carry
+            state, metrics = trainer.iteration(state)
+            rows = jax.tree.map(
+                lambda all, row: all.at[number].set(row), measured, (counters(state), metrics)
+            )
+            return state, rows
+
+        like = jax.eval_shape(trainer.iteration, state)
+        measured = jax.tree.map(
+            lambda leaf: jnp.zeros((most, *leaf.shape), leaf.dtype), (counters(like[0]), like[1])
+        )
+        return jax.lax.fori_loop(0, count, one, (state, measured))
+
+    compiled, about = _compile(jax.jit(iterations, donate_argnums=0), state, np.int32(1))
+    return lambda state, count: compiled(state, np.int32(count)), about
+
+
+def _compile(function: Any, state: TrainState, *more: Any) -> tuple[Callable, str]:
     start = time.perf_counter()
-    compiled = trainer.iteration.lower(state).compile()
+    compiled = function.lower(state, *more).compile()
     seconds = time.perf_counter() - start
     check_carried(state, compiled)
     memory = compiled.memory_analysis()
@@ -240,6 +300,17 @@ def check_carried(state: TrainState, compiled: Any) -> None:
     ):
         if not old.is_equivalent_to(new, leaf.ndim):
             raise TypeError(f"an iteration moves {jax.tree_util.keystr(path)} from {old} to {new}")
+
+
+def counters(state: TrainState) -> TrainState:
+    """The parts of a state of which `metrics_row` tells; the others are None."""
+    counted = state.opt_state._replace(inner_state=None)
+    return state._replace(params=None, average=None, lanes=None, ring=None, key=None, opt_state=counted)
+
+
+def metrics_rows(measured: tuple[TrainState, Metrics], count: int) -> list[dict[str, Any]]:
+    """The first `count` of several lines; see `compile_iterations`."""
+    return [metrics_row(*jax.tree.map(lambda leaf, row=row: leaf[row], measured)) for row in range(count)]
 
 
 def metrics_row(state: TrainState, metrics: Metrics) -> dict[str, Any]:

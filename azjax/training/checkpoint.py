@@ -64,7 +64,8 @@ class Run:
         self.path = path
         self.config = config
         self.begun_with = begun_with or {}  # what config.json tells of the beginning beside the configuration
-        self.interrupted = False  # whether training was asked to stop before its end
+        self.interrupted = False  # whether training was asked to stop before its end ...
+        self.preempted = False  # ... by SIGTERM, by whoever needs the machine
 
     @property
     def iterations(self) -> list[int]:
@@ -395,6 +396,16 @@ def _write_about(path: pathlib.Path, config: Any, begun_with: dict[str, Any]) ->
     versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
     about = _about(config) | begun_with | {"versions": versions}
     atomic.write_text(path / "config.json", json.dumps(about, indent=1) + "\n")
+
+
+def copied(state: Any) -> Any:
+    """A copy in the host's memory, with the same shards: it stays when the next iteration consumes the state.
+
+    Nobody waits for it; on accelerators it costs no memory of the device.
+    """
+    return jax.tree.map(
+        lambda leaf: jax.device_put(leaf, leaf.sharding.with_memory_kind("pinned_host")), state
+    )
 
 
 def finite_or_none(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """What must be settled before JAX's backend starts (as importing pgx does): processes, and CPU devices.
 
-Processes that have joined stop together: they agree on interruptions between two iterations (`anyone`), and what ends
+Processes that have joined stop together: they agree on interruptions between two iterations (`ask`), and what ends
 one before its time ends all of them, with one sentence (`azjax.training.lines`).
 """
 
@@ -17,9 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax._src.clusters import ClusterEnv  # what jax.distributed.initialize asks; we must know it before
 from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from azjax.training import lines
 
@@ -80,11 +82,26 @@ def join_processes(text: str) -> None:
     )
 
 
-def anyone(flag: bool) -> bool:
-    """Whether the flag is set on any process; all of them must ask, and get the same answer."""
+def ask(number: Callable[[], int]) -> Callable[[], int]:
+    """The greatest of the numbers that all processes have, at the time of the call or somewhat later.
+
+    All of them must ask, and all get the same answer. It takes its turn on the devices, behind what was begun before;
+    nobody waits until the function that is returned is called.
+    """
     if jax.process_count() == 1:
-        return flag
-    return bool(np.any(multihost_utils.process_allgather(np.bool_(flag))))
+        return number
+    one_each, greatest = _greatest()
+    answer = greatest(jax.make_array_from_process_local_data(one_each, np.array([number()], np.int32)))
+    return lambda: int(answer)
+
+
+@functools.cache
+def _greatest() -> tuple[NamedSharding, Callable[[jax.Array], jax.Array]]:
+    devices = [jax.local_devices(process)[0] for process in range(jax.process_count())]
+    mesh = Mesh(devices, ("processes",))
+    return NamedSharding(mesh, PartitionSpec("processes")), jax.jit(
+        jnp.max, out_shardings=NamedSharding(mesh, PartitionSpec())
+    )
 
 
 def decided_by_first(decide: Callable[[], Any]) -> Any:
@@ -146,7 +163,7 @@ def stopping_together() -> Iterator[None]:
 def _message_of(error: BaseException, number: int) -> lines.Message:
     """What all processes are told about an error on one of them."""
     if isinstance(error, KeyboardInterrupt):
-        return {"error": f"process {number} was interrupted", "code": 130}
+        return {"error": f"process {number} was interrupted", "code": getattr(error, "exit_code", 130)}
     if isinstance(error, SystemExit):  # it has said why
         return {"error": f"process {number} ended with {error.code}; see what it says", "code": 2}
     is_from_jax = _comes_from_jax(error)

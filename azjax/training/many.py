@@ -19,7 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from azjax.common import keys, tables
 from azjax.nn.networks import Params
 from azjax.training import checkpoint
-from azjax.training.alphazero import metrics_row
+from azjax.training.alphazero import counters, metrics_rows
 from azjax.training.config import ConfigError, TrainConfig
 from azjax.training.openings import make_openings
 from azjax.training.step import Metrics, TrainState, check_memory, make_trainer
@@ -144,7 +144,7 @@ def train_many(
     history: list[list[dict[str, Any]]] = []
     while len(history) < config.iterations:
         states, metrics = step(rates, states)
-        history.append(_rows(states, jax.device_get(metrics), len(configs)))
+        history.append(metrics_rows(jax.device_get((counters(states), metrics)), len(configs)))
         watch(len(history), history[-1])
     averages = jax.device_get(states.average)
     params = tuple(jax.tree.map(lambda leaf, run=run: leaf[run], averages) for run in range(len(configs)))
@@ -185,15 +185,3 @@ def _mesh(runs: int, devices: int | None) -> Mesh:
     if devices not in fitting:
         raise ConfigError(f"{runs} runs can be divided among {fitting} devices here, got {devices}")
     return Mesh(local[:devices], (RUNS,))
-
-
-def _rows(states: TrainState, metrics: Metrics, runs: int) -> list[dict[str, Any]]:
-    counted = states._replace(params=None, average=None, lanes=None, ring=None, key=None)  # what a row tells
-    counted = jax.device_get(counted._replace(opt_state=_counters(states.opt_state)))
-    return [
-        metrics_row(*jax.tree.map(lambda leaf, run=run: leaf[run], (counted, metrics))) for run in range(runs)
-    ]
-
-
-def _counters(opt_state: Any) -> Any:
-    return opt_state._replace(inner_state=None)

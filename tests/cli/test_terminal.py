@@ -205,6 +205,7 @@ def help_of(capsys, *command):
 ARGUMENTS = {
     "match": ["GAME", "A", "B"],
     "tournament": ["GAME", "A B ..."],
+    "ratings": ["FILE"],
     "play": ["GAME", "AGENT"],
     "gtp": ["AGENT"],
     "evaluate": ["RUN", "--judge"],
@@ -444,6 +445,30 @@ def test_compiled_programs_are_kept_in_the_users_cache_and_a_cache_that_cannot_b
     )
     assert (done.stdout, done.stderr) == ("2.0\n", "")
     assert bool(list(tmp_path.glob("azjax/compiled/*/*"))) == (folder == "{tmp}")
+
+
+def test_a_program_that_a_killed_process_half_wrote_is_kept_anew_without_a_word(tmp_path):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    script = """
+        from azjax.common import cache
+        cache.keep_compiled_programs()
+        import jax
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        def add(x): return x + 1
+        jax.jit(add)(1.0)
+        (path,) = cache.folder().rglob("jit_add-*-cache")
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+        jax.clear_caches()
+        print(jax.jit(add)(1.0), len(path.read_bytes()) > len(whole) // 2)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        env=environment | {"AZJAX_CACHE": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("2.0 True\n", "")
 
 
 def test_tables_and_programs_share_a_folder_and_settings_of_jax_are_respected(monkeypatch, tmp_path):

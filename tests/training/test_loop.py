@@ -11,11 +11,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from azjax.common import beside
 from azjax.training import checkpoint, loop
 from azjax.training.checkpoint import RunError
 from tests.loop_cases import SIX, Walk, make_walk, walk
@@ -196,12 +200,12 @@ def fail_while_compiling(config):
 def fail_before_the_first_save(config):
     learning = make_walk(config)
 
-    def row(state, measured):
-        if state.iteration == 2:
+    def rows(measured, count):
+        if measured[0] == 2:
             raise KeyboardInterrupt
-        return learning.row(state, measured)
+        return learning.rows(measured, count)
 
-    return learning._replace(row=row)
+    return learning._replace(rows=rows)
 
 
 @pytest.mark.parametrize("exists", [False, True])
@@ -281,7 +285,8 @@ def test_a_signal_stops_after_the_iteration_with_everything_saved(tmp_path, numb
 
     before = signal.getsignal(number)
     run, said = walk(tmp_path, watch=watch)
-    assert run.interrupted and run.iterations == [2, 3]
+    assert run.interrupted and run.iterations == [2, 4]  # the fourth was under way when the third was told of
+    assert run.preempted is (number == signal.SIGTERM)
     assert said[-1] == f"interrupted and saved; continue with: azjax resume {tmp_path}"
     assert signal.getsignal(number) is before
     run, _ = walk(tmp_path, resume=True)
@@ -409,3 +414,132 @@ def test_a_start_that_was_killed_can_be_made_again(tmp_path):
     run, _ = walk(tmp_path)
     assert run.iterations[-1] == 6
     assert not list(tmp_path.glob(".*partial*"))
+
+
+def wait_for(event):
+    assert event.wait(60)
+    return {"judged": True}
+
+
+def test_a_run_goes_on_while_it_is_judged_and_its_lines_stay_in_order(tmp_path):
+    """The judgement of iteration 2 ends when iteration 4 is made: had the run waited for it, neither would."""
+    fourth, told = threading.Event(), []
+
+    def make(config):
+        learning = make_walk(config)
+
+        def rows(measured, count):
+            if measured[0] == 4:
+                fourth.set()
+            return learning.rows(measured, count)
+
+        return learning._replace(rows=rows, judge=lambda state, row: wait_for(fourth), judge_every=2)
+
+    run, _ = walk(tmp_path, make=make, watch=told.append)
+    rows = run.read_metrics()
+    assert [row["iteration"] for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert [row["iteration"] for row in rows if "judged" in row] == [2, 4, 6]
+    assert told == rows
+
+
+def test_a_checkpoint_is_saved_when_all_lines_up_to_it_are_written(tmp_path):
+    """Else a run killed in between would have lost them."""
+    lines = []
+
+    def make(config):
+        learning = make_walk(config)
+
+        def export(run, iteration, state):
+            lines.append((iteration, [row["iteration"] for row in run.read_metrics()][:iteration]))
+
+        slow = {"judge": lambda state, row: time.sleep(0.05) or {}, "judge_every": 2}
+        return learning._replace(export=export, **slow)
+
+    walk(tmp_path, make=make)
+    assert lines == [(number, list(range(1, number + 1))) for number in (2, 4, 6)]
+
+
+def test_an_error_of_a_judge_stops_the_run_and_keeps_what_was_saved(tmp_path):
+    def judge(state, row):
+        if row["iteration"] == 4:
+            raise ValueError("the solver has no table")
+        return {}
+
+    with pytest.raises(ValueError, match="the solver has no table"):
+        walk(tmp_path, make=lambda config: make_walk(config)._replace(judge=judge, judge_every=1))
+    run = checkpoint.open_run(tmp_path)
+    assert run.iterations == [2] and len(run.read_metrics()) == 3
+
+
+def test_a_preempted_run_waits_for_its_judge_only_so_long(tmp_path, monkeypatch):
+    """Whoever sends SIGTERM takes the machine soon; what is saved can be judged later."""
+    monkeypatch.setattr(loop, "PATIENCE", 0.1)
+    released = threading.Event()
+
+    def make(config):
+        learning = make_walk(config)
+
+        def rows(measured, count):
+            if measured[0] == 3:
+                signal.raise_signal(signal.SIGTERM)
+            return learning.rows(measured, count)
+
+        return learning._replace(rows=rows, judge=lambda state, row: wait_for(released), judge_every=3)
+
+    try:
+        run, _ = walk(tmp_path, make=make)
+        assert run.preempted and run.iterations == [2, 4] and run.damage(4) is None
+        assert beside.is_busy()
+        assert [row["iteration"] for row in run.read_metrics()] == [1, 2, 3, 4]
+        assert not any("judged" in row for row in run.read_metrics())
+    finally:
+        released.set()
+
+
+def consume(state, kept):
+    """What a donated state is afterwards, unless a part of it lives on in the next one."""
+    for leaf in jax.tree.leaves(state):
+        if not any(leaf is other for other in jax.tree.leaves(kept)):
+            leaf.delete()
+
+
+def make_consuming(config, most=1, counts=None):
+    """A walk whose iterations consume the state they are given, several at once."""
+    learning = make_walk(config)
+    (one, _), counts = learning.compile(learning.init()), [] if counts is None else counts
+
+    def iterate(state, count):
+        counts.append(count)
+        measured, before = [], state
+        for _ in range(count):
+            state, row = one(state, 1)
+            measured.append(jax.tree.map(jnp.copy, row))  # a compiled program has outputs of its own
+        consume(before, state)
+        return state, measured
+
+    def rows(measured, count):
+        return [learning.rows(row, 1)[0] for row in measured]
+
+    return learning._replace(compile=lambda state: (iterate, "compiled"), rows=rows, most=most)
+
+
+def test_iterations_that_are_made_at_once_and_consume_their_state_change_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "TOGETHER_SECONDS", 1e9)  # the longest are short
+    config = dataclasses.replace(SIX, iterations=14, save_every=6)
+    counts = []
+    run, _ = walk(tmp_path / "many", config, make=lambda config: make_consuming(config, 4, counts))
+    assert counts == [1, 1, 4, 4, 2, 2]  # at first nobody knows how long they are; 6, 12 and 14 are saved
+    assert run.iterations == [6, 12, 14]
+    assert [row["iteration"] for row in run.read_metrics()] == list(range(1, 15))
+    single, _ = walk(tmp_path / "single", config)
+    np.testing.assert_array_equal(run.restore(LIKE).weights, single.restore(LIKE).weights)
+
+
+@pytest.mark.parametrize("iteration", [3, 4])
+def test_what_follows_a_number_that_is_not_finite_is_never_saved(tmp_path, iteration):
+    """By the time it is seen, the next iteration runs."""
+    spoilt = {iteration: {"loss": {"policy": NAN}}}
+    with pytest.raises(loop.DivergedError, match=f"stopped at iteration {iteration}"):
+        walk(tmp_path, make=lambda config: make_walk(config, spoilt))
+    run = checkpoint.open_run(tmp_path)
+    assert run.iterations == run.snapshots == [2]

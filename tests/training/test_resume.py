@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from azjax import cli
+from azjax.cli import train
 from azjax.nn.networks import make_network
 from azjax.training import alphazero as run
 from azjax.training import checkpoint, loop
@@ -35,12 +36,12 @@ def stop_at(monkeypatch, iteration):
     def make(config, *others):
         learning = make_walk(config)
 
-        def row(state, measured):
-            if state.iteration == iteration:
+        def rows(measured, count):
+            if measured[0] == iteration:
                 signal.raise_signal(signal.SIGTERM)
-            return learning.row(state, measured)
+            return learning.rows(measured, count)
 
-        return learning._replace(row=row)
+        return learning._replace(rows=rows)
 
     monkeypatch.setattr(run, "make_learning", make)
 
@@ -66,7 +67,7 @@ def test_the_advice_on_interruption_is_a_command_that_works(tmp_path, capsys, mo
     ]
     with monkeypatch.context() as patch:
         stop_at(patch, 3)
-        assert cli.main(arguments) == 130
+        assert cli.main(arguments) == 75
     advice = [line for line in capsys.readouterr().out.splitlines() if "continue with: " in line]
     assert len(advice) == 1
     program, *words = shlex.split(advice[0].partition("continue with: ")[2])
@@ -177,3 +178,38 @@ def test_make_train_trains_continues_and_never_starts_over(tmp_path):
     (tmp_path / "runs" / "hex5").mkdir(parents=True)
     (tmp_path / "runs" / "hex5" / "config.json").touch()
     assert make_train() == "azjax resume runs/hex5\n"
+
+
+@pytest.mark.usefixtures("quick_learning")
+def test_resume_auto_takes_its_own_run_then_a_given_path_then_begins_anew(tmp_path, capsys, monkeypatch):
+    folder, first = tmp_path / "run", tmp_path / "first"
+    begun = []
+
+    def make(config, devices, stage, judge, init_from, parts):
+        begun.append(init_from)
+        return make_walk(config)
+
+    monkeypatch.setattr(run, "make_learning", make)
+    train = ["train", "hex3", "--iterations", "3", "--json", "--resume", "auto", "--init-from", str(first)]
+    assert cli.main([*train, "--out", str(tmp_path / "anew")]) == 0
+    assert f"nor anything in {first}: it begins anew" in capsys.readouterr().err
+    first.mkdir()
+    assert cli.main([*train, "--out", str(folder)]) == 0
+    assert cli.main([*train, "--out", str(folder), "--iterations", "5"]) == 0
+    assert begun == [None, str(first), str(first)]  # the third goes on with what the second began
+    assert f"continuing {folder} after iteration 3" in capsys.readouterr().err
+    assert iterations_of(folder) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["--resume"], ["--resume", "yes"]),
+        (["--resume", "--devices", "1"], ["--resume", "yes", "--devices", "1"]),
+        (["--resume", "auto"], ["--resume", "auto"]),
+        (["--no-resume"], ["--resume", "no"]),
+        (["--resume-from", "3"], ["--resume-from", "3"]),
+    ],
+)
+def test_resume_may_stand_alone(words, meant):
+    assert train._with_word(words) == meant

@@ -178,8 +178,7 @@ def test_only_full_searches_explore(kind, noise, amount, monkeypatch):
     options = SearchConfig(
         kind=kind, simulations=9, quick_simulations=3, full_share=0.5, dirichlet_fraction=0.25
     )
-    config = dataclasses.replace(SMALL, search=options)
-    assert training.make_search(config, config.game) == 0.5
+    assert search_config.search_from_config(options, SMALL.game, None, explore=True) == 0.5
     assert [(search["simulations"], search[noise]) for search in made] == [(9, amount), (3, 0.0)]
 
 
