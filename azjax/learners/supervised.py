@@ -12,6 +12,7 @@ of all positions is held out: judged by, and never learned from.
 import dataclasses
 import functools
 import hashlib
+import itertools
 import os
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
@@ -109,8 +110,12 @@ class SupervisedState(NamedTuple):
 class Measured(NamedTuple):
     """What an iteration reports."""
 
+    iteration: jax.Array  # [] int32
+    positions: Counter  # learned from so far
+    updates: Counter  # steps of the optimiser so far
     losses: learner.Losses  # means over the updates
     skipped_updates: jax.Array  # [] int32, so far, for gradients that were not finite
+    skipped_in_a_row: jax.Array  # [] int32
     learning_rate: jax.Array  # [] of the last update
 
 
@@ -255,9 +260,13 @@ def make_learning(
             positions=state.positions.plus(config.updates * config.batch_size),
         )
         measured = Measured(
-            jax.tree.map(jnp.mean, losses),
-            learner.skipped_updates(state.opt_state),
-            rate(state.updates.clipped()),
+            iteration=state.iteration,
+            positions=state.positions,
+            updates=state.updates,
+            losses=jax.tree.map(jnp.mean, losses),
+            skipped_updates=learner.skipped_updates(state.opt_state),
+            skipped_in_a_row=learner.skipped_in_a_row(state.opt_state),
+            learning_rate=rate(state.updates.clipped()),
         )
         return state, measured
 
@@ -279,9 +288,15 @@ def make_learning(
         return jax.device_put(rows, batch_placement)
 
     def compile_on_mesh(state: SupervisedState) -> tuple[Callable, str]:
+        numbers = itertools.count(int(state.iteration))
         compiled = jax.jit(step, donate_argnums=0).lower(state, batches_of(0)).compile()
         alphazero.check_carried(state, compiled)
-        return lambda state: compiled(state, batches_of(int(state.iteration))), "compiled"
+
+        def iterate(state: SupervisedState, count: int) -> tuple[SupervisedState, Measured]:
+            del count  # always one: see `Learning.most`
+            return compiled(state, batches_of(next(numbers)))
+
+        return iterate, "compiled"
 
     def start() -> SupervisedState:
         key = keys.root(config.seed, "training")
@@ -296,27 +311,30 @@ def make_learning(
 
     judge = functools.partial(accuracy, config.game, config.network)
 
-    def judgement(state: SupervisedState, row: dict[str, Any], done: bool) -> dict[str, Any]:
-        if data.held_out is None or (row["iteration"] % config.evaluate_every and not done):
+    def judgement(average: Params) -> dict[str, Any]:
+        if data.held_out is None:
             return {}
-        params = jax.tree.map(np.asarray, state.average)
-        return {"held_out": judge(params, data.held_out) | {"of": data.held_out.size}}
+        return {
+            "held_out": judge(jax.tree.map(np.asarray, average), data.held_out) | {"of": data.held_out.size}
+        }
 
-    def export(run: checkpoint.Run, state: SupervisedState) -> None:
+    def export(run: checkpoint.Run, iteration: int, shown: alphazero.Shown) -> None:
         agent = checkpoint.Run(run.path, as_trained(run.config))
-        agent.save_agent(int(state.iteration), jax.device_get(state.average))
+        agent.save_agent(iteration, jax.device_get(shown.average))
 
     return loop.Learning(
         unit="iteration",
         init=start,
         compile=compile_on_mesh,
-        row=metrics_row,
-        judge=judgement,
-        weights=lambda state: (state.params, state.average),
+        rows=lambda measured, count: [metrics_row(measured)],
+        shown=lambda state: alphazero.Shown(state.params, state.average),
+        judge=lambda shown, row: judgement(shown.average),
+        weights=lambda shown: shown,
         export=export,
         counted="positions_learned",
         rate="positions_per_second",
         remedy="a lower --optimiser.learning-rate",
+        judge_every=config.evaluate_every,
         warm_start=lambda state: state if init_from is None else alphazero.begin_from(state, init_from),
     )
 
@@ -369,17 +387,17 @@ def accuracy(game: Game, network: NetworkConfig, params: Params, known: Labelled
     return found
 
 
-def metrics_row(state: SupervisedState, measured: Measured) -> dict[str, Any]:
-    """One line of metrics.jsonl; the same for the same state, whenever it is made."""
-    positions = int(state.positions)
+def metrics_row(measured: Measured) -> dict[str, Any]:
+    """One line of metrics.jsonl; the same for the same run, whenever it is made."""
+    iteration, positions = int(measured.iteration), int(measured.positions)
     return {
-        "iteration": int(state.iteration),
+        "iteration": iteration,
         "positions": positions,
-        "positions_learned": positions // int(state.iteration),
-        "updates": int(state.updates),
+        "positions_learned": positions // iteration,
+        "updates": int(measured.updates),
         "loss": {name: float(value) for name, value in measured.losses._asdict().items()},
         "skipped_updates": int(measured.skipped_updates),
-        "skipped_in_a_row": int(learner.skipped_in_a_row(state.opt_state)),
+        "skipped_in_a_row": int(measured.skipped_in_a_row),
         "learning_rate": float(measured.learning_rate),
     }
 
