@@ -45,10 +45,12 @@ from azjax.plots import style
 from azjax.positions import labelled
 from azjax.search.config import SearchConfig
 from azjax.solvers import estimate
-from azjax.solvers.checkers.room import find_solver
+from azjax.solvers.checkers.room import find_solver, place_of
+from azjax.solvers.checkers.solver import make_solver as make_table
 from azjax.training.config import OptimiserConfig, TrainConfig
 from experiments import study
 
+PERFECT = "perfect?all_moves=1"  # the thesis's perfect player
 SETS = ("seen", "neighbouring", "random")
 SIDES = ("first_player", "second_player")
 
@@ -56,7 +58,6 @@ SIDES = ("first_player", "second_player")
 # player wins, drawn ones, illegal ones. Its first pass did not look for closed tips where a player has no piece in
 # either home: that makes 312,312 illegal positions of 5x5 with six pieces ordinary ones.
 PUBLISHED = {(5, 6): (4_749_618_788, 47_056_118, 63_860_706)}
-NOT_CALLED_ILLEGAL = {(5, 6): 312_312}
 
 NAIVE = {  # figures 4.1 and 4.2: wins of 100 after iterations 1 and 10
     ("random", "first"): (80, 100),
@@ -249,11 +250,6 @@ def single(work: study.Work[Settings], board: str) -> study.StudyRun:
     return work.run(f"{board}-single", config)
 
 
-def perfect(settings: Settings) -> str:
-    """The thesis's perfect player, as an agent's text."""
-    return "perfect?all_moves=1"
-
-
 def in_full(opponent: str) -> str:
     """An opponent with the thesis's exploration constant, which stands in the author's code: 1."""
     return f"{opponent}?c=1" if opponent.startswith("uct") else opponent
@@ -289,29 +285,37 @@ def wins(row: Mapping[str, Any], side: str) -> float:
 def solved(work: study.Work[Settings]) -> None:
     """The truth: how many positions have which value, beside the published totals."""
     rows = {}
-    for board in ("small", "large"):
+    for board, as_published in itertools.product(("small", "large"), (False, True)):
         game = dataclasses.replace(game_of(work.settings, board), forward_only=False)
-        found = work.once(f"solved {game.size}x{game.size} {game.pieces}", functools.partial(count, game))
+        if as_published and not place_of(game, distances=False, as_published=True).exists():
+            continue  # a table of its own, which only this comparison needs
+        name = f"{game.size}x{game.size}, {game.pieces} pieces{', as published' if as_published else ''}"
+        found = work.once(f"solved {name}", functools.partial(count, game, as_published))
         theirs = PUBLISHED.get((game.size, game.pieces), (None,) * 3)
-        rows[f"{game.size}x{game.size}, {game.pieces} pieces"] = {
+        rows[name] = {
             "positions": found["positions"],
             "won by one player": study.Beside(theirs[0], found["won"]),
             "drawn": study.Beside(theirs[1], found["drawn"]),
             "illegal": study.Beside(theirs[2], found["illegal"]),
-            "plies of the start": found["start_distance"],
+            "longest win": found["longest"],
+            "start": found["start"],
             "sha256 of the table": found["sha256"][:16],
         }
     note = (
         "The published counts call 312,312 positions of 5x5 with six pieces ordinary that the rules call illegal: a tip"
-        " is closed, and the other player has no piece in either home. Counted as the rules have it, 63,860,706 +"
-        " 312,312 = 64,173,018 are illegal."
+        " is closed, and the player to move has no piece in either home. Counted as the rules have it, 63,860,706 +"
+        " 312,312 = 64,173,018 are illegal. A table as published is one in which these are ordinary."
     )
     work.table("solved", "Solved boards", rows, notes=(note,))
 
 
-def count(game: ChineseCheckers) -> dict[str, Any]:
-    """What the table of a game holds, with either player to move; the table must be in the cache, or quick to make."""
-    solver = find_solver(game) or truth.solver_for(game)
+def count(game: ChineseCheckers, as_published: bool) -> dict[str, Any]:
+    """What the table of a game holds, with either player to move; it must be in the cache, or quick to make."""
+    if as_published:
+        path = place_of(game, distances=False, as_published=True)
+        solver = make_table(game, distances=False, as_published=True, path=path)
+    else:
+        solver = find_solver(game) or truth.solver_for(game)
     if solver is None:
         hours = estimate(game)[1] / 3600
         raise ValueError(
@@ -319,17 +323,14 @@ def count(game: ChineseCheckers) -> dict[str, Any]:
             f" chinese-checkers --size {game.size} --pieces {game.pieces} --no-forward-only --no-distances"
         )
     counts = solver.counts()
-    distances = counts.win_distances | counts.loss_distances
     start = jax.tree.map(lambda leaf: np.asarray(leaf)[None], without_past(game).init(jax.random.key(0)))
-    known = solver.table.distances is not None
     return {
         "positions": 2 * counts.positions,
         "won": counts.wins + counts.losses,
         "drawn": 2 * counts.draws,
         "illegal": 2 * counts.illegal,
-        "longest": max(distances, default=0),
-        "start_distance": int(solver.distance(start)[0]) if known else None,
-        "start_value": float(solver.value(start)[0]),
+        "longest": max(counts.win_distances, default=0),
+        "start": {1: "won", 0: "drawn", -1: "lost"}[int(solver.value(start)[0])],
         "sha256": hashlib.sha256(np.ascontiguousarray(solver.table.codes)).hexdigest(),
     }
 
@@ -429,7 +430,7 @@ def matches(
         column: (opponent, searched)
         for column, opponent, searched in zip(
             columns_of(settings.opponents, settings.perfect_samples),
-            [*settings.opponents, *[perfect(settings)] * len(settings.perfect_samples)],
+            [*settings.opponents, *[PERFECT] * len(settings.perfect_samples)],
             [*[samples] * len(settings.opponents), *settings.perfect_samples],
         )
     }
