@@ -85,10 +85,12 @@ from azjax.cli import screen
 from azjax.common import atomic, files
 from azjax.common.checked import ConfigError
 from azjax.common.progress import StagedProgress
+from azjax.evaluation import supervision
 from azjax.evaluation.evaluate import evaluate
 from azjax.evaluation.judges import JudgeOptions
 from azjax.evaluation.statistics import Mean
 from azjax.learners import session
+from azjax.learners.supervised import SupervisedConfig
 from azjax.plots import style
 from azjax.training import alphazero, checkpoint, profiling
 from azjax.training.config import TrainConfig, config_from_dict, config_to_dict
@@ -289,6 +291,16 @@ class StudyRun:
                 say=lambda line: None,
                 **({"judge": None} | origin | self._options),
             )
+        if isinstance(self.config, SupervisedConfig):
+            return supervision.train(
+                self.config,
+                folder,
+                resume=resume,
+                init_from=None if self._begun_from is None or resume else self._begun_from.path,
+                watch=lambda row: show(title, row["iteration"], total),
+                say=lambda line: None,
+                **self._options,
+            )
         return session.train(
             self.config,
             folder,
@@ -326,9 +338,9 @@ class Work(Generic[S]):
 
         Args:
           name: of its folder; it may have slashes. Runs of one name must be of one configuration.
-          config: a TrainConfig, TDConfig or ESConfig.
+          config: a TrainConfig, SupervisedConfig, TDConfig or ESConfig.
           begun_from: a run whose weights this one begins with.
-          **options: of `azjax.training.alphazero.train` or `azjax.learners.session.train`, such as own parts. Unless
+          **options: of the learner's own function `train`, such as own parts. Unless
             `judge` is given, nobody judges while it trains: that is the sweep's affair.
         """
         return StudyRun(self, name, config, begun_from, options)

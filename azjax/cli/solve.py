@@ -164,6 +164,18 @@ def _solver(command: SolveCommand, game: Game, bar: Callable[[str, int, int], No
     """The solver that the options ask for; says how long it will take if that is long."""
     show = functools.partial(bar, f"solving {game.name.replace('_', ' ')}")
     room = room_of(game)
+    seconds = room.seconds_ahead(game)
+
+    @functools.cache
+    def say_how_long() -> None:  # once the work begins, and not where it is refused
+        if command.positions is None and command.seconds is None and seconds > _WORTH_SAYING:
+            about = f"this takes about {seconds / 60:.0f} minutes on one core; --seconds limits it"
+            print(about, file=sys.stderr)
+
+    def watch(done: int, total: int) -> None:
+        say_how_long()
+        show(done, total)
+
     if command.method not in room.METHODS:
         raise ValueError("--method is for Dots and Boxes; the other games have one method for each board")
     wishes = Wishes(
@@ -172,21 +184,17 @@ def _solver(command: SolveCommand, game: Game, bar: Callable[[str, int, int], No
         command.method,
         command.processes,
         command.save,
-        show,
+        watch,
         command.distances,
     )
     if command.load is not None:
         return room.load_solver(command.load, game, **room.load_options(wishes))
-    seconds = room.seconds_ahead(game)
-    if command.positions is None and command.seconds is None and seconds > _WORTH_SAYING:
-        print(
-            f"this takes about {seconds / 60:.0f} minutes on one core; --seconds limits it", file=sys.stderr
-        )
     solver = room.make_solver(game, **room.options(wishes))
     if command.save is not None and not hasattr(solver, "save"):
         raise ValueError(
             "a search of Dots and Boxes keeps nothing to save; leave out --save or take --method table"
         )
+    say_how_long()
     return solver
 
 

@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 from azjax.cli import options, progress, screen, training
-from azjax.cli.interrupts import EXIT_CODE
 from azjax.common.checked import Count, Number
 from azjax.common.tables import percent
 from azjax.evaluation import supervision
@@ -54,7 +53,7 @@ def watched(learn: Callable, out: pathlib.Path, config: SupervisedConfig, comman
     """Runs `learn`, which is `supervision.train` with all but `resume_from`, `devices`, `watch` and `say`.
 
     Returns:
-      The exit code: 130 if it was interrupted, as shells have it.
+      The exit code; see `azjax.cli.training.exit_code`.
     """
     console = screen.console(stderr=command.json)
     say = functools.partial(console.print, markup=False, highlight=False, soft_wrap=True)
@@ -71,7 +70,7 @@ def watched(learn: Callable, out: pathlib.Path, config: SupervisedConfig, comman
 
         run = learn(resume_from=command.resume_from, devices=command.devices, watch=watch, say=say)
     if run.interrupted:
-        return EXIT_CODE
+        return training.exit_code(run)
     say(f"The agent is {out}.")
     training.say_next(console, [["match", str(out), "random"], ["resume", str(out)]])
     return 0

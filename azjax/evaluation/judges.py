@@ -44,6 +44,7 @@ class JudgeOptions(Checked):
     solve: bool = False  # back up proven results in the search, by PUCT (Daliri 2022)
     policy_simulations: tuple[Count, ...] = (32, 64, 128, 256, 512, 1024)  # accuracy: of the searches
     positions: Count = 1000  # accuracy: of each set
+    searched_positions: Count = 1000  # accuracy: how many of these are asked for moves
     most_positions: Count = 500_000  # whole: of a game with more, so many are drawn
     pairs: Count = 50  # games against an opponent, both colours each
     random_plies: Number = 2  # moves of an opening in them
@@ -61,6 +62,7 @@ _READERS = {
     "solve": texts.flag,
     "policy_simulations": texts.several(texts.whole_number),
     "positions": texts.whole_number,
+    "searched_positions": texts.whole_number,
     "most_positions": texts.whole_number,
     "pairs": texts.whole_number,
     "random_plies": texts.whole_number,
@@ -70,7 +72,11 @@ _READERS = {
     "seed": texts.whole_number,
 }
 # Files of results were named without these before there was a choice.
+<<<<<<< HEAD
 _UNNAMED = {"c": None, "solve": False, "all_moves": False, "unopened": False}
+=======
+_UNNAMED = {"c": None, "solve": False, "all_moves": False, "searched_positions": 1000}
+>>>>>>> karki
 _AGENT = "AGENT"
 
 
@@ -359,8 +365,9 @@ def _accuracy(context: Context, _: str) -> Judge:
             }
             for player, part in zip(("first_player", "second_player"), sides.get(name, ())):
                 row[f"value_if_{player}_moves"] = ground_truth.value_accuracy(values, part)["all"]
+            searched = ground_truth.some(hard[name], slice(0, context.options.searched_positions))
             for label, move in moves_by.items():
-                row[label] = ground_truth.policy_accuracy(move, hard[name])
+                row[label] = ground_truth.policy_accuracy(move, searched)
             results[name] = _shares(row) | {"left_out": left_out[name] + also_left_out[name]}
         return results
 
@@ -509,7 +516,7 @@ JUDGES = {
     "accuracy": JudgeKind(
         "values and moves in seen, neighbouring and random positions (Karki 2024)",
         _accuracy,
-        ("positions", "policy_simulations", "c", "solve", "seed", *_TRUTH),
+        ("positions", "searched_positions", "policy_simulations", "c", "solve", "seed", *_TRUTH),
         from_newest=True,
         covers=_SEEN,
     ),

@@ -12,6 +12,7 @@ of all positions is held out: judged by, and never learned from.
 import dataclasses
 import functools
 import hashlib
+import itertools
 import os
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
@@ -109,8 +110,12 @@ class SupervisedState(NamedTuple):
 class Measured(NamedTuple):
     """What an iteration reports."""
 
+    iteration: jax.Array  # [] int32
+    positions: Counter  # learned from so far
+    updates: Counter  # steps of the optimiser so far
     losses: learner.Losses  # means over the updates
     skipped_updates: jax.Array  # [] int32, so far, for gradients that were not finite
+    skipped_in_a_row: jax.Array  # [] int32
     learning_rate: jax.Array  # [] of the last update
 
 
@@ -248,18 +253,22 @@ def make_learning(
         state = state._replace(params=params, average=average, opt_state=opt_state, key=key)
         return state._replace(updates=state.updates.plus(1)), losses
 
-    def learn(state: SupervisedState, batches: StoredPosition) -> tuple[SupervisedState, Any]:
+    def learn(state: SupervisedState, batches: StoredPosition) -> tuple[SupervisedState, Measured]:
         state, losses = jax.lax.scan(one_update, state, batches)
         state = state._replace(
             iteration=state.iteration + 1,
             positions=state.positions.plus(config.updates * config.batch_size),
         )
         measured = Measured(
-            jax.tree.map(jnp.mean, losses),
-            learner.skipped_updates(state.opt_state),
-            rate(state.updates.clipped()),
+            iteration=state.iteration,
+            positions=state.positions,
+            updates=state.updates,
+            losses=jax.tree.map(jnp.mean, losses),
+            skipped_updates=learner.skipped_updates(state.opt_state),
+            skipped_in_a_row=learner.skipped_in_a_row(state.opt_state),
+            learning_rate=rate(state.updates.clipped()),
         )
-        return state, (_counters(state), measured)  # a copy, which the next iteration does not consume
+        return state, measured
 
     partition = SupervisedState(
         *(divided if name == "key" else everywhere for name in SupervisedState._fields)
@@ -279,12 +288,13 @@ def make_learning(
         return jax.device_put(rows, batch_placement)
 
     def compile_on_mesh(state: SupervisedState) -> tuple[Callable, str]:
+        numbers = itertools.count(int(state.iteration))
         compiled = jax.jit(step, donate_argnums=0).lower(state, batches_of(0)).compile()
         alphazero.check_carried(state, compiled)
 
-        def iterate(state: SupervisedState, count: int) -> tuple[SupervisedState, Any]:
-            state, measured = compiled(state, batches_of(int(state.iteration)))
-            return state, measured
+        def iterate(state: SupervisedState, count: int) -> tuple[SupervisedState, Measured]:
+            del count  # always one: see `Learning.most`
+            return compiled(state, batches_of(next(numbers)))
 
         return iterate, "compiled"
 
@@ -301,9 +311,12 @@ def make_learning(
 
     judge = functools.partial(accuracy, config.game, config.network)
 
-    def judgement(shown: alphazero.Shown, row: dict[str, Any]) -> dict[str, Any]:
-        params = jax.tree.map(np.asarray, shown.average)
-        return {"held_out": judge(params, data.held_out) | {"of": data.held_out.size}}
+    def judgement(average: Params) -> dict[str, Any]:
+        if data.held_out is None:
+            return {}
+        return {
+            "held_out": judge(jax.tree.map(np.asarray, average), data.held_out) | {"of": data.held_out.size}
+        }
 
     def export(run: checkpoint.Run, iteration: int, shown: alphazero.Shown) -> None:
         agent = checkpoint.Run(run.path, as_trained(run.config))
@@ -313,15 +326,15 @@ def make_learning(
         unit="iteration",
         init=start,
         compile=compile_on_mesh,
-        rows=lambda measured, count: [metrics_row(*measured)],
+        rows=lambda measured, count: [metrics_row(measured)],
         shown=lambda state: alphazero.Shown(state.params, state.average),
-        judge=judgement,
+        judge=lambda shown, row: judgement(shown.average),
         weights=lambda shown: shown,
         export=export,
         counted="positions_learned",
         rate="positions_per_second",
         remedy="a lower --optimiser.learning-rate",
-        judge_every=None if data.held_out is None else config.evaluate_every,
+        judge_every=config.evaluate_every,
         warm_start=lambda state: state if init_from is None else alphazero.begin_from(state, init_from),
     )
 
@@ -374,25 +387,19 @@ def accuracy(game: Game, network: NetworkConfig, params: Params, known: Labelled
     return found
 
 
-def metrics_row(state: SupervisedState, measured: Measured) -> dict[str, Any]:
-    """One line of metrics.jsonl; the same for the same state, whenever it is made."""
-    positions = int(state.positions)
+def metrics_row(measured: Measured) -> dict[str, Any]:
+    """One line of metrics.jsonl; the same for the same run, whenever it is made."""
+    iteration, positions = int(measured.iteration), int(measured.positions)
     return {
-        "iteration": int(state.iteration),
+        "iteration": iteration,
         "positions": positions,
-        "positions_learned": positions // int(state.iteration),
-        "updates": int(state.updates),
+        "positions_learned": positions // iteration,
+        "updates": int(measured.updates),
         "loss": {name: float(value) for name, value in measured.losses._asdict().items()},
         "skipped_updates": int(measured.skipped_updates),
-        "skipped_in_a_row": int(learner.skipped_in_a_row(state.opt_state)),
+        "skipped_in_a_row": int(measured.skipped_in_a_row),
         "learning_rate": float(measured.learning_rate),
     }
-
-
-def _counters(state: SupervisedState) -> SupervisedState:
-    """The parts of a state of which `metrics_row` tells; the others are None."""
-    counted = state.opt_state._replace(inner_state=None)
-    return state._replace(params=None, average=None, key=None, opt_state=counted)
 
 
 def _losses_of(config: SupervisedConfig, data: Data) -> OptimiserConfig:

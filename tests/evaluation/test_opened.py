@@ -156,9 +156,10 @@ def test_no_judge_asks_about_openings(params, monkeypatch, tmp_path, quickly_com
     solver = make_solver(Hex(3))
     seen = states("", "b2", "a1 b2", "a1", "c1 b3 a2")
     asked, point = context(config, params)
+    point = point._replace(played=lambda: ground_truth.SelfPlay(seen, np.ones(5)))
+    asked = asked._replace(newest=lambda: point)
     labelled = []
-    monkeypatch.setattr(ground_truth, "solver_for", lambda game: solver)
-    monkeypatch.setattr(ground_truth, "read_self_play", lambda ring: ground_truth.SelfPlay(seen, np.ones(5)))
+    monkeypatch.setattr(ground_truth, "solver_for", lambda game, all_moves=False: solver)
     plain = ground_truth.label
 
     def label(solver, states):

@@ -261,8 +261,8 @@ FAULTS = [
     Fault(
         "checkers-solver-opponents-wins-taken-for-own",
         CHECKERS,
-        "for_the_opponent = np.array([OPEN, WIN, LOSS, -1])",
-        "for_the_opponent = np.array([OPEN, LOSS, WIN, -1])",
+        "_OUTCOMES = np.array([2, 3, 1, -1])",
+        "_OUTCOMES = np.array([2, 1, 3, -1])",
         ("solvers/test_checkers.py::test_values_follow_from_the_values_after_each_move",),
     ),
     Fault(

@@ -84,10 +84,17 @@ def find_solver(game: ChineseCheckers, *, distances: bool = False) -> CheckersSo
       distances: do with nothing that knows no distances.
     """
     light = without_past(game)
-    for place in [_place(game, True), *([] if distances else [_place(game, False)])]:
+    for place in [place_of(game, True), *([] if distances else [place_of(game, False)])]:
         with contextlib.suppress(OSError, ValueError):
             return load_solver(place, light)
     return None
+
+
+def place_of(game: ChineseCheckers, distances: bool, as_published: bool = False) -> pathlib.Path:
+    """Where the cache keeps a table; for `as_published` see `azjax.solvers.checkers.solver.make_solver`."""
+    options = {"size": game.size, "pieces": game.pieces, "forward_only": game.forward_only}
+    published = {"as_published": True} if as_published else {}
+    return cache.path_of(game, options | {"distances": distances} | published)
 
 
 def quick_solver(game: ChineseCheckers, all_moves: bool = False) -> CheckersSolver:
@@ -183,7 +190,7 @@ def _kept_table(
     game: ChineseCheckers, distances: bool, path: str | os.PathLike | None = None, **options: Any
 ) -> CheckersSolver:
     """A new table, kept in a file: the cache's own, or one that the cache remembers."""
-    place = _place(game, distances)
+    place = place_of(game, distances)
     with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
     if path is None and not os.access(place.parent, os.W_OK):
@@ -198,8 +205,3 @@ def _kept_table(
     if path is not None:
         cache.remember(path, place)
     return made
-
-
-def _place(game: ChineseCheckers, distances: bool) -> pathlib.Path:
-    options = {"size": game.size, "pieces": game.pieces, "forward_only": game.forward_only}
-    return cache.path_of(game, options | {"distances": distances})

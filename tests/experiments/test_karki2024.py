@@ -1,0 +1,155 @@
+"""The study of Karki 2024 from end to end on tiny boards, through the same functions; some cells counted again."""
+
+import dataclasses
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from azjax.evaluation import truth
+from azjax.positions import sets
+from azjax.training import seen
+from experiments import karki2024_solved_game as karki
+
+TINY = dataclasses.replace(
+    karki.quick(),
+    small_size=3,
+    small_pieces=2,
+    large_size=3,
+    large_pieces=3,
+    transfer_size=4,
+    blocks=1,
+    channels=4,
+    lanes=4,
+    samples=3,
+    small_buffer=256,
+    large_buffer=256,
+    batch_size=16,
+    small_iterations=2,
+    large_iterations=2,
+    single_iterations=1,
+    naive_iterations=1,
+    naive_positions=40,
+    naive_lanes=2,
+    save_every=1,
+    pairs=2,
+    match_samples=2,
+    opponents=("random",),
+    perfect_samples=(2,),
+    positions=50,
+    searched_positions=40,
+    policy_samples=(2,),
+    adversary_samples=(2,),
+    adversary_uct=2,
+    supervised_iterations=1,
+    capacity_iterations=2,
+    capacity_positions=32,
+    transfer_iterations=1,
+)
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory):
+    """The study with little of everything; its runs and results."""
+    folder = tmp_path_factory.mktemp("study")
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AZJAX_CACHE", str(folder / "cache"))
+        patch.setattr(karki, "NAIVE", {("random", side): (80, 100) for side in ("first", "second")})
+        stages = [stage for stage in karki.STUDY.stages if stage != "opponents"]  # see below
+        karki.STUDY.run(TINY, out=folder / "runs", results=folder / "results", only=stages)
+        yield folder
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+def table(folder, name):
+    return json.loads((folder / "results" / f"{name}.json").read_text())["rows"]
+
+
+@pytest.mark.slow
+def test_every_stage_writes_its_tables_and_figures(studied):
+    tables = ("solved", "naive", "small-as-first", "small-as-second", "large-as-first", "large-as-second")
+    tables += (
+        "equal-time",
+        "equal-time-match",
+        "generalisation",
+        "adversary",
+        "supervised-start",
+        "capacity",
+    )
+    for name in (*tables, "supervised-start", "capacity", "transfer"):
+        assert table(studied, name), name
+        assert (studied / "results" / f"{name}.md").exists()
+    figures = ("naive", "small-matches", "small-training", "small-values", "small-moves", "capacity")
+    for name in figures:
+        assert (studied / "results" / f"{name}.png").read_bytes().startswith(b"\x89PNG"), name
+
+
+@pytest.mark.slow
+def test_the_counts_of_the_solved_boards_are_the_known_ones(studied):
+    row = table(studied, "solved")[
+        "3x3, 3 pieces"
+    ]  # as in tests/solvers/test_checkers.py, with either player to move
+    assert (row["won by one player"]["ours"], row["drawn"]["ours"], row["illegal"]["ours"]) == (1300, 0, 760)
+    assert row["positions"] == 3360
+
+
+@pytest.mark.slow
+def test_the_table_of_labels_counts_all_that_was_seen(studied):
+    game = karki.game_of(TINY, "small")
+    solver = truth.solver_for(game, all_moves=True)
+    log = seen.read(studied / "runs" / "small", game)
+    right = np.sign(log.outcome) == solver.value(log.states)
+    assert table(studied, "generalisation")["small"]["labels %"]["ours"] == pytest.approx(100 * right.mean())
+
+
+def ours(row):
+    return {name: cell["ours"] if isinstance(cell, dict) else cell for name, cell in row.items()}
+
+
+@pytest.mark.slow
+def test_the_parts_of_the_adversarys_tables_add_up(studied):
+    won, states, mistakes = (
+        ours(table(studied, f"adversary{part}")["2 samples"]) for part in ("", "-states", "-mistakes")
+    )
+    assert won["% won"] + won["% lost"] + won["% drawn"] == 100
+    # But for the starting position, which the run opened its games with, every position is in one of these.
+    kinds = ("seen", "neighbouring", "other")
+    assert sum(states[kind] for kind in kinds) == pytest.approx(states["all"])
+    assert sum(mistakes[kind] for kind in kinds) == mistakes["all"] >= mistakes["different"]
+    assert 0 <= states["other, NW"] <= states["other"] and states["all, NW"] >= states["other, NW"]
+
+
+@pytest.mark.slow
+def test_the_capacity_is_measured_in_states_of_self_play(studied):
+    row = table(studied, "capacity")["at the end"]
+    assert row["labels"]["ours"] == 2 * 32
+    points = json.loads((studied / "results" / "points" / "capacity.json").read_text())["found"]
+    assert [point["labels"] for point in points] == [32, 64]
+    log = seen.read(studied / "runs" / "large", karki.game_of(TINY, "large"))
+    assert len(sets.first_of_each(log.states)) >= 10
+    assert row["value in seen states %"]["ours"] == pytest.approx(100 * points[-1]["seen"])
+
+
+def test_published_tables_are_read_as_they_are_printed():
+    first, second = karki.published(karki.SMALL_FIRST), karki.published(karki.SMALL_SECOND)
+    assert first[50]["uct:2000"] == 98 and first[50]["perfect, 2048 samples"] == 88
+    assert first[25]["uct-distance:2000"] == 79 and second[40]["uct-distance:1000"] == 48
+    assert len(first) == len(second) == 11 and second[50]["perfect, 128 samples"] == 0
+    # A game that was won is lost by one mistake: lost games and mistakes are as many in the thesis.
+    assert all(row[1] == row[8] for row in karki.ADVERSARY.values())
+    assert sum(karki.PUBLISHED[5, 6][i] * (2, 1, 1)[i] for i in range(3)) == 9_610_154_400
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quickly_compiled")
+def test_a_distance_evaluation_beats_playouts_and_more_of_them_beat_fewer():
+    game = karki.game_of(karki.quick(), "small")
+    for one, other in (
+        ("uct-distance:40", "uct:40"),
+        ("uct:200", "uct:8"),
+        ("uct-distance:100", "uct-distance:4"),
+    ):
+        assert karki.meeting(game, one, other, 12)["interval"][0] > 0.5, (one, other)
