@@ -72,11 +72,7 @@ _READERS = {
     "seed": texts.whole_number,
 }
 # Files of results were named without these before there was a choice.
-<<<<<<< HEAD
-_UNNAMED = {"c": None, "solve": False, "all_moves": False, "unopened": False}
-=======
-_UNNAMED = {"c": None, "solve": False, "all_moves": False, "searched_positions": 1000}
->>>>>>> karki
+_UNNAMED = {"c": None, "solve": False, "all_moves": False, "unopened": False, "searched_positions": 1000}
 _AGENT = "AGENT"
 
 
