@@ -27,6 +27,7 @@ COMMANDS = {
     "openings": ("GAME", "all legal or winning openings, as a database or to train from"),
     "match": ("GAME A B", "many games between two agents, with intervals"),
     "tournament": ("GAME A B ...", "a round robin or a ladder, with ratings; goes on where it stopped"),
+    "ratings": ("FILE ...", "rate the players of PGN files"),
     "play": ("GAME AGENT", "play against an agent in the terminal"),
     "gtp": ("AGENT", "serve an agent over Hex GTP, for HexGui"),
 }

@@ -11,23 +11,25 @@ import tyro
 from rich.table import Table
 
 from azjax.cli import options, players, screen
+from azjax.cli.ratings import RatingOptions, rate
 from azjax.common import atomic, files
-from azjax.common.checked import Count, FromZero, Number, Seed
+from azjax.common.checked import Count, Number, Seed
 from azjax.evaluation import records, tournament
 from azjax.evaluation.arena import SCALE, MatchResult, check_table
-from azjax.evaluation.ratings import Ratings, bayesian_elo, maximum_likelihood
+from azjax.evaluation.ratings import Ratings
 from azjax.positions import read_positions
 
 G = TypeVar("G")
 
 
 @dataclasses.dataclass(frozen=True)
-class TournamentCommand(Generic[G]):
+class TournamentCommand(RatingOptions, Generic[G]):
     """Play a tournament; a results file that is there already is continued, with newcomers if there are any."""
 
     EXAMPLES: ClassVar = (
         "azjax tournament hex random uct:100 uct:400 --size 5",
         "azjax tournament runs/hex5 uct:200 perfect --out hex5.jsonl",
+        "azjax tournament hex random uct:100 uct:400 --size 5 --pairs 1 --pairs-with uct:400=5 --pgn games.pgn",
     )
 
     game: Annotated[G, tyro.conf.arg(name="")]
@@ -36,13 +38,12 @@ class TournamentCommand(Generic[G]):
     out: pathlib.Path = pathlib.Path("tournament.jsonl")  # the results; pictures and tables go beside it
     kind: Literal["round-robin", "ladder"] = "round-robin"
     pairs: Count = 20  # openings of a match, each played with both colours
+    # Other numbers of pairs: NAME=N in all matches of a player, NAME vs NAME=N in one, 0 in none; the last that fits.
+    pairs_with: tuple[str, ...] = ()
     random_plies: Number = 2  # moves of an opening that are drawn at random
     openings: pathlib.Path | None = None  # a position file; its positions are used in turn
-    rating: Literal["likelihood", "bayesian"] = "likelihood"
-    prior: FromZero = 1.0  # likelihood: virtual games a player, half won; 0 for none
-    anchor: str | None = None  # likelihood: the player whose rating is known; default the mean is 0
-    anchor_elo: float = 0.0
     records: pathlib.Path | None = None  # add the games to this file: .sgf for Hex, else the plain notation
+    pgn: pathlib.Path | None = None  # the results for other rating programs, and for `azjax ratings`
     seed: Seed = 0
     json: bool = False  # print JSON instead of tables
 
@@ -53,6 +54,9 @@ def run(arguments: list[str]) -> None:
     if len(set(command.players)) < max(2, len(command.players)):
         raise ValueError(f"a tournament needs two or more different players, got {' '.join(command.players)}")
     _check_paths(command)
+    pairs_of = tournament.read_meetings(command.pairs, command.pairs_with, command.players)
+    if command.kind == "ladder" and command.pairs_with:
+        raise ValueError("a ladder has the same number of games in all matches; leave --pairs-with out")
     settings = {
         "pairs": command.pairs,
         "random_plies": command.random_plies,
@@ -67,13 +71,15 @@ def run(arguments: list[str]) -> None:
         raise ValueError(
             f"--anchor must be one of the players, {', '.join(sorted(known))}, got {command.anchor}"
         )
-    results = play(command, opened)
-    ratings = rate(command, results)
+    results = play(command, opened, pairs_of)
+    ratings = rate(command, results.scores())
     order = [rating.name for rating in ratings]
     table = tournament.cross_table(results, order)
     atomic.write_text(command.out.with_suffix(".csv"), tournament.cross_csv(table, ratings))
     with atomic.replacing(command.out.with_suffix(".svg")) as partial:
         tournament.cross_svg(table).save(partial)
+    if command.pgn is not None:
+        atomic.write_text(command.pgn, tournament.to_pgn(results))
     if command.json:
         print(json.dumps(_as_json(command, results, ratings)))
         return
@@ -95,11 +101,17 @@ def _check_paths(command: TournamentCommand) -> None:
     written = [files.writable_path(command.out, command.openings)]
     for suffix in (".csv", ".svg"):
         written.append(files.writable_path(command.out.with_suffix(suffix), *written, command.openings))
+    if command.pgn is not None:
+        written.append(files.writable_path(command.pgn, *written, command.openings))
     if command.records is not None:
         records.check_path(command.records, command.game, *written, command.openings)
 
 
-def play(command: TournamentCommand, opened: Callable[[], tournament.Results]) -> tournament.Results:
+def play(
+    command: TournamentCommand,
+    opened: Callable[[], tournament.Results],
+    pairs_of: Callable[[str, str], int],
+) -> tournament.Results:
     """Plays all matches that the results do not have; `opened` opens or begins them when everybody is there."""
     openings = read_positions(command.openings, command.game) if command.openings else ()
     check_table(command.game, command.pairs, command.random_plies, openings)
@@ -117,7 +129,7 @@ def play(command: TournamentCommand, opened: Callable[[], tournament.Results]) -
             command.game,
             dict(zip(command.players, agents)),
             kind=command.kind,
-            pairs=command.pairs,
+            pairs=pairs_of,
             random_plies=command.random_plies,
             openings=openings,
             seed=command.seed,
@@ -125,15 +137,6 @@ def play(command: TournamentCommand, opened: Callable[[], tournament.Results]) -
             finished=keep,
         )
     return results
-
-
-def rate(command: TournamentCommand, results: tournament.Results) -> Ratings:
-    """The players' ratings, the best first."""
-    if command.rating == "bayesian":
-        return bayesian_elo(results.scores())
-    return maximum_likelihood(
-        results.scores(), anchor=command.anchor, anchor_elo=command.anchor_elo, prior=command.prior
-    )
 
 
 def _match_table(results: tournament.Results) -> Table:

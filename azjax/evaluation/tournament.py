@@ -11,7 +11,6 @@ import functools
 import io
 import json
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ from azjax.common.checked import Checked, ConfigError, Number, check
 from azjax.common.progress import StagedProgress
 from azjax.envs import drawing
 from azjax.envs.core import Game
+from azjax.evaluation import pgn
 from azjax.evaluation.arena import MatchResult, Outcomes, make_match
 from azjax.evaluation.ratings import Rating, Score
 
@@ -175,7 +175,7 @@ def play(
     agents: Mapping[str, Agent],
     *,
     kind: str = "round-robin",
-    pairs: int,
+    pairs: int | Callable[[str, str], int],
     random_plies: int = 0,
     openings: Sequence[positions.PositionLine] = (),
     seed: int = 0,
@@ -189,18 +189,25 @@ def play(
       game: the rules.
       agents: the players by name, in the order of the schedule.
       kind: one of `SCHEDULES`.
-      pairs, random_plies, openings: of each match, see `make_match`.
+      pairs: openings of each match; or (player, opponent) -> those of theirs, 0 if they are not to meet.
+      random_plies, openings: of each match, see `make_match`.
       seed: of all draws. A match has its own, so that a tournament that was stopped ends as it would have.
       progress: called now and then.
       finished: called with the names and the result of each match before it is added.
     """
-    while (pairing := SCHEDULES[kind](list(agents), results.played)) is not None:
+    pairs_of = pairs if callable(pairs) else lambda player, opponent: pairs
+
+    def found(player: str, opponent: str) -> Match | None:
+        match = results.played(player, opponent)
+        return _no_match(player, opponent) if match is None and not pairs_of(player, opponent) else match
+
+    while (pairing := SCHEDULES[kind](list(agents), found)) is not None:
         player, opponent = pairing
         match = make_match(
             game,
             agents[player],
             agents[opponent],
-            pairs=pairs,
+            pairs=pairs_of(player, opponent),
             random_plies=random_plies,
             openings=openings,
         )
@@ -209,6 +216,46 @@ def play(
         result = match(None, None, key, progress=functools.partial(progress, what))
         finished(player, opponent, result)
         results.add(of_result(player, opponent, result))
+
+
+class Meetings(NamedTuple):
+    """How many pairs of games who plays against whom."""
+
+    usual: int
+    others: Sequence[
+        tuple[frozenset[str], int]
+    ] = ()  # of a player's matches, or of one match; the last one counts
+
+    def __call__(self, player: str, opponent: str) -> int:
+        """The pairs of games between two players."""
+        fitting = [pairs for names, pairs in self.others if names <= {player, opponent}]
+        return fitting[-1] if fitting else self.usual
+
+
+def read_meetings(usual: int, texts: Sequence[str], players: Sequence[str]) -> Meetings:
+    """Reads texts such as `uct:10000=5`, for all matches of a player, and `uct:10000 vs hexy=1`, for one match.
+
+    With one pair as usual, these two make the tournament of Jacobsen 2019.
+
+    Args:
+      usual: pairs of all other matches.
+      texts: `NAME=PAIRS` or `NAME vs NAME=PAIRS`, 0 if they are not to meet; of several that fit the last one counts.
+      players: the names there are.
+
+    Raises:
+      TournamentError: a text that says something else, or names nobody.
+    """
+    others = []
+    for text in texts:
+        names, _, pairs = text.rpartition("=")
+        who = names.split(" vs ")
+        if not pairs.isdecimal() or not set(who) <= set(players) or len(who) != len(set(who)) or len(who) > 2:
+            raise TournamentError(
+                f"{text!r} does not say how many pairs a match has: expected NAME=PAIRS or NAME vs NAME=PAIRS, with"
+                f" names of {', '.join(players)}"
+            )
+        others.append((frozenset(who), int(pairs)))
+    return Meetings(usual, others)
 
 
 class CrossTable(NamedTuple):
@@ -298,37 +345,12 @@ def cross_svg(table: CrossTable, *, theme: str = "light", scale: float = 1.0) ->
 
 def to_pgn(results: Results) -> str:
     """One line a game for other rating programs: White is who moved first, as in Jacobsen 2019; no moves."""
-    lines = []
-    for score in results.scores():
-        for text, count in (("1-0", score.wins), ("1/2-1/2", score.draws), ("0-1", score.losses)):
-            lines += [f'[White "{score.first}"] [Black "{score.second}"] [Result "{text}"] .\n'] * int(count)
-    return "".join(lines)
+    return pgn.write(pgn.of_scores(results.scores()))
 
 
-def from_pgn(text: str) -> list[Score]:
-    """The results of games in PGN, for `azjax.evaluation.ratings`; moves, other tags and line breaks are ignored.
-
-    Raises:
-      TournamentError: a result that is none, or a game without one.
-    """
-    outcomes = {"1-0": (1, 0, 0), "1/2-1/2": (0, 1, 0), "0-1": (0, 0, 1), "*": None}
-    scores, tags = [], {}
-    for name, value in re.findall(r'\[\s*(White|Black|Result)\s+"([^"]*)"', text):
-        if name in tags:
-            raise TournamentError(
-                f"a game has two tags {name} and not all of White, Black and Result: {tags}"
-            )
-        tags[name] = value
-        if len(tags) < 3:
-            continue
-        if tags["Result"] not in outcomes:
-            raise TournamentError(f"{tags['Result']!r} is no result: expected one of {', '.join(outcomes)}")
-        if (outcome := outcomes[tags["Result"]]) is not None:
-            scores.append(Score(tags["White"], tags["Black"], *outcome))
-        tags = {}
-    if tags:
-        raise TournamentError(f"the last game lacks one of White, Black and Result: {tags}")
-    return scores
+def _no_match(player: str, opponent: str) -> Match:
+    """Of two who are not to meet."""
+    return Match(player, opponent, Outcomes(0, 0, 0), Outcomes(0, 0, 0), 0)
 
 
 def _climb(players: Sequence[str], played: FindMatch) -> tuple[list[str], tuple[str, str] | None]:

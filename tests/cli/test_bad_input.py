@@ -519,6 +519,10 @@ tournament hex random uct:2 --size 3 --anchor-elo nan        | anchor_elo must b
 tournament hex random uct:2 --size 3 --prior -1              | prior must be at least 0
 tournament hex random uct:2 --size 3 --prior inf             | prior must be a finite number
 tournament hex random uct:2 --size 3 --pairs 1000000000      | for the table of 2,000,000,000 games
+tournament hex random uct:2 --size 3 --pairs-with random=x   | does not say how many pairs
+tournament hex random uct:2 --size 3 --kind ladder --pairs-with random=2 | a ladder has the same number of games
+ratings nowhere.pgn                                          | nowhere.pgn
+ratings blank                                                | there are no results to rate
 tournament hex random uct:2 --size 3 --openings blank        | blank holds no position
 play ludo random                                             | unknown game 'ludo'
 play hex nobody --size 3                                     | names no agent

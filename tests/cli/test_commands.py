@@ -79,6 +79,19 @@ def test_presets_are_listed_with_what_they_are(capsys):
     assert list(json.loads(capsys.readouterr().out)) == list(theses.preset_names())
 
 
+def test_the_ratings_of_a_printed_file_and_what_it_writes_are_those_of_the_thesis(tmp_path, capsys):
+    printed = pathlib.Path(__file__).parents[1] / "data" / "jacobsen2019_appendix_d.txt"
+    written = tmp_path / "again.pgn"
+    assert cli.main(["ratings", str(printed), "--rating", "bayesian", "--pgn", str(written), "--json"]) == 0
+    first = capsys.readouterr().out
+    assert cli.main(["ratings", str(written), "--rating", "bayesian", "--json"]) == 0
+    assert capsys.readouterr().out == first
+    found = json.loads(first)
+    # Table C.1 of Jacobsen 2019.
+    best = [(player["name"], round(player["elo"]), player["games"]) for player in found["ratings"][:2]]
+    assert found["games"] == 352 and best == [("Hexy (expert)", 888, 30), ("H2 1200", 659, 38)]
+
+
 def test_every_command_of_the_help_exists(capsys):
     assert cli.main(["--help"]) == 0
     said = capsys.readouterr().out

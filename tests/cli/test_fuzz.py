@@ -20,7 +20,7 @@ from azjax.cli import gtp_server as gtp
 from azjax.common.agent import AgentError
 from azjax.envs import ChineseCheckers, DotsAndBoxes, GameError, Hex
 from azjax.evaluation import curve as curve_files
-from azjax.evaluation import judges, openings_database, records, suites, tournament
+from azjax.evaluation import judges, openings_database, pgn, records, suites, tournament
 from azjax.nn.networks import make_network
 from azjax.training import checkpoint
 from azjax.training.config import ConfigError, TrainConfig, config_to_dict
@@ -191,7 +191,7 @@ def test_the_plain_notation_is_read_or_refused(text):
 
 @given(spoiled_text(PGN))
 def test_pgn_results_are_read_or_refused(text):
-    result_or_sentence(lambda: tournament.from_pgn(text), ValueError)
+    result_or_sentence(lambda: pgn.scores(pgn.read(text)), ValueError)
 
 
 AGENT_TEXTS = (

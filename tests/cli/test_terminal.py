@@ -205,6 +205,7 @@ def help_of(capsys, *command):
 ARGUMENTS = {
     "match": ["GAME", "A", "B"],
     "tournament": ["GAME", "A B ..."],
+    "ratings": ["FILE"],
     "play": ["GAME", "AGENT"],
     "gtp": ["AGENT"],
     "evaluate": ["RUN", "--judge"],

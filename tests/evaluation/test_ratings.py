@@ -1,13 +1,18 @@
 """Ratings against the tables of Jacobsen 2019, against choix, and against hand calculations."""
 
+import functools
 import math
+import pathlib
 
 import choix
 import numpy as np
 import pytest
 
-from azjax.evaluation.ratings import RatingError, Score, bayesian_elo, maximum_likelihood
+from azjax.evaluation import pgn
+from azjax.evaluation.ratings import RatingError, Score, bayesian_elo, maximum_likelihood, tabulate
 
+APPENDIX_D = pathlib.Path(__file__).parents[1] / "data" / "jacobsen2019_appendix_d.txt"
+HEXY, MCTS = "Hexy (expert)", "baseline MCTS (10000)"
 # Jacobsen 2019, appendix D: one game for each ordered pair of learned agents. A row moves first against
 # H1 0, 200 ... 1200, then H2 0, 200 ... 1200; 1 where the row won.
 LEARNED = {
@@ -36,11 +41,11 @@ AGAINST_MCTS = {
 }
 # Appendix C: Elo, +, -, games, score in per cent, mean rating of the opponents.
 TABLE_1 = """
-Hexy,888,343,212,30,100,-59
+Hexy (expert),888,343,212,30,100,-59
 H2 1200,659,183,150,38,89,30
 H1 1200,644,179,143,38,89,31
 H1 1000,478,145,132,38,79,40
-MCTS,307,79,76,142,75,-72
+baseline MCTS (10000),307,79,76,142,75,-72
 H2 1000,225,129,130,38,61,53
 H1 800,190,131,133,38,58,55
 H2 800,-19,131,140,38,42,66
@@ -54,12 +59,12 @@ H1 0,-620,167,203,38,8,97
 H2 0,-848,199,339,38,0,109
 """
 TABLE_2 = """
-Hexy,843,229,181,32,97,-53
+Hexy (expert),843,229,181,32,97,-53
 H2 2400,843,335,342,2,50,843
 H2 1200,607,184,151,38,89,-23
 H1 1200,593,180,144,38,89,-22
 H1 1000,426,146,132,38,79,-13
-MCTS,254,79,76,142,75,-125
+baseline MCTS (10000),254,79,76,142,75,-125
 H2 1000,172,130,131,38,61,0
 H1 800,137,132,134,38,58,2
 H2 800,-73,132,141,38,42,13
@@ -74,7 +79,14 @@ H2 0,-903,200,333,38,0,57
 """
 
 
+@functools.cache
 def tournament_of_2019() -> list[Score]:
+    """The games of appendix D, as it was printed."""
+    return pgn.scores(pgn.read(APPENDIX_D.read_text(encoding="utf-8")))
+
+
+def typed_by_hand() -> list[Score]:
+    """The same games from the tables above."""
     scores = []
     for first, row in LEARNED.items():
         for second, cell in zip(LEARNED, row):
@@ -82,9 +94,9 @@ def tournament_of_2019() -> list[Score]:
                 scores.append(Score(first, second, int(cell), 0, 1 - int(cell)))
     for name in LEARNED:
         first, second = AGAINST_MCTS.get(name, (0, 0))
-        scores += [Score(name, "MCTS", first, 0, 5 - first), Score("MCTS", name, 5 - second, 0, second)]
-    for name in [*LEARNED, "MCTS"]:
-        scores += [Score(name, "Hexy", 0, 0, 1), Score("Hexy", name, 1)]
+        scores += [Score(name, MCTS, first, 0, 5 - first), Score(MCTS, name, 5 - second, 0, second)]
+    for name in [*LEARNED, MCTS]:
+        scores += [Score(name, HEXY, 0, 0, 1), Score(HEXY, name, 1)]
     return scores
 
 
@@ -110,9 +122,16 @@ def assert_reproduces(scores: list[Score], table: str) -> None:
     assert found == expected
 
 
-def test_the_fixture_holds_the_352_games_of_2019():
-    scores = tournament_of_2019()
-    assert sum(s.wins for s in scores) == 177 and sum(s.losses for s in scores) == 175
+def test_the_file_holds_the_352_games_that_were_typed_by_hand():
+    by_hand = [score for score in typed_by_hand() for _ in range(int(score.wins + score.losses))]
+    assert len(by_hand) == len(tournament_of_2019()) == 352
+
+    def counted(scores):
+        table = tabulate(scores)
+        order = np.argsort(table.players)
+        return sorted(table.players), *(part[np.ix_(order, order)].tolist() for part in table[1:])
+
+    assert counted(typed_by_hand()) == counted(tournament_of_2019())
 
 
 def test_bayesian_elo_prints_the_first_table_of_jacobsen():
@@ -120,7 +139,7 @@ def test_bayesian_elo_prints_the_first_table_of_jacobsen():
 
 
 def test_bayesian_elo_prints_the_second_table_of_jacobsen():
-    more = [Score("H2 2400", "Hexy", 1), Score("Hexy", "H2 2400", 1)]
+    more = [Score("H2 2400", HEXY, 1), Score(HEXY, "H2 2400", 1)]
     assert_reproduces(tournament_of_2019() + more, TABLE_2)
 
 

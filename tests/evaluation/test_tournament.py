@@ -8,10 +8,11 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from azjax.agents.plain import random_agent
 from azjax.envs import Hex
-from azjax.evaluation import tournament
+from azjax.evaluation import pgn, tournament
 from azjax.evaluation.arena import Outcomes
-from azjax.evaluation.ratings import Score, bayesian_elo
+from azjax.evaluation.ratings import bayesian_elo
 from azjax.evaluation.tournament import Match, Results, TournamentError
 
 HEX = Hex(size=3)
@@ -172,21 +173,38 @@ def test_results_can_be_given_to_other_rating_programs(finished):
     assert len(lines) == 6 and lines[0] == '[White "b"] [Black "a"] [Result "1-0"] .'
 
 
-def test_results_of_other_programs_can_be_read(finished):
-    # A line as Jacobsen 2019 prints it, broken in two, with its closing bracket misread.
-    text = '[Date "2019-05-13 01:40:16.182317"] [White "H1 0"] [Black "H1 1000"]\n[Result "0-1"7 .\n'
-    assert tournament.from_pgn(text) == [Score("H1 0", "H1 1000", 0, 0, 1)]
-    again = tournament.from_pgn(tournament.to_pgn(finished))
+def test_results_come_back_from_pgn_as_they_were(finished):
+    again = pgn.scores(pgn.read(tournament.to_pgn(finished)))
     assert bayesian_elo(again) == bayesian_elo(finished.scores())
-    assert tournament.from_pgn('[White "a"] [Black "b"] [Result "*"]') == []
 
 
-@pytest.mark.parametrize(
-    "text", ['[White "a"] [Black "b"]', '[White "a"] [White "b"]', '[White "a"] [Black "b"] [Result "2-0"]']
-)
-def test_games_without_players_or_result_are_refused(text):
-    with pytest.raises(TournamentError, match=r"Result|result"):
-        tournament.from_pgn(text)
+LEARNED = [f"{run} {updates}" for run in ("H1", "H2") for updates in range(0, 1201, 200)]
+PLAYERS_OF_2019 = [*LEARNED, "MCTS", "Hexy"]
+
+
+def test_the_tournament_of_jacobsen_2019_has_352_games_and_two_more():
+    meetings = tournament.read_meetings(1, ["MCTS=5", "MCTS vs Hexy=1"], PLAYERS_OF_2019)
+    pairs = [meetings(a, b) for a, b in itertools.combinations(PLAYERS_OF_2019, 2)]
+    assert 2 * sum(pairs) == 352
+    assert meetings("H2 0", "MCTS") == meetings("MCTS", "H2 0") == 5 and meetings("Hexy", "MCTS") == 1
+    late = ["MCTS=5", "MCTS vs Hexy=1", "H2 2400=0", "Hexy vs H2 2400=1"]
+    meetings = tournament.read_meetings(1, late, [*PLAYERS_OF_2019, "H2 2400"])
+    assert [name for name in PLAYERS_OF_2019 if meetings(name, "H2 2400")] == ["Hexy"]
+
+
+def test_matches_have_the_games_they_are_said_to_have_and_none_if_none(tmp_path):
+    agents = {name: random_agent(HEX)._replace(name=name) for name in "abc"}
+    meetings = tournament.read_meetings(2, ["b=1", "b vs c=0"], list(agents))
+    results = Results(tmp_path / "r", HEX, SETTINGS)
+    tournament.play(results, HEX, agents, pairs=meetings)
+    games = {(m.player, m.opponent): m.first.games + m.second.games for m in results.matches}
+    assert games == {("a", "b"): 2, ("a", "c"): 4}
+
+
+@pytest.mark.parametrize("text", ["a", "a=", "a=-1", "d=2", "a vs d=2", "a vs a=2", "a vs b vs c=2"])
+def test_what_does_not_say_how_many_games_a_match_has_is_refused(text):
+    with pytest.raises(TournamentError, match="does not say how many pairs"):
+        tournament.read_meetings(1, [text], ["a", "b", "c"])
 
 
 def test_an_empty_tournament_has_no_cross_table(tmp_path):
