@@ -35,6 +35,8 @@ COMMANDS = {
     "ratings": ("FILE ...", "rate the players of PGN files"),
     "play": ("GAME AGENT", "play against an agent in the terminal"),
     "gtp": ("AGENT", "serve an agent over Hex GTP, for HexGui"),
+    "serve": ("[RUN ...]", "the board in the browser: play, analyse, watch runs"),
+    "analyse": ("[AGENT]", "answer questions about positions, in JSON on standard input"),
 }
 _BROKEN_PIPE = 141  # 128 + SIGPIPE, as shells count
 

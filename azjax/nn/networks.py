@@ -101,6 +101,8 @@ class Network(NamedTuple):
     apply: Callable[..., tuple[jax.Array, jax.Array]]
     # train(params, observation, mask=None) -> (Outputs, new statistics), to learn with
     train: Callable[..., tuple[Outputs, Any]]
+    # outputs(params, observation, mask=None) -> Outputs, all that `apply` knows; None where that is just what it says
+    outputs: Callable[..., Outputs] | None = None
 
 
 def make_network(config: NetworkConfig, game: Any, *, axis_name: str | None = None) -> Network:
@@ -136,14 +138,17 @@ def make_network(config: NetworkConfig, game: Any, *, axis_name: str | None = No
 
     init, run = layers.take_apart(build)
 
+    def outputs(params: Params, observation: jax.Array, mask: jax.Array | None = None):
+        return run(params, layers.Pass(_board_mask(config, mask)), observation)[0]
+
     def apply(params: Params, observation: jax.Array, mask: jax.Array | None = None):
-        outputs, _ = run(params, layers.Pass(_board_mask(config, mask)), observation)
-        return outputs.logits, outputs.value
+        answers = outputs(params, observation, mask)
+        return answers.logits, answers.value
 
     def train(params: Params, observation: jax.Array, mask: jax.Array | None = None):
         return run(params, layers.Pass(_board_mask(config, mask), train=True), observation)
 
-    return Network(init, _in_full_precision(apply), _in_full_precision(train))
+    return Network(init, _in_full_precision(apply), _in_full_precision(train), _in_full_precision(outputs))
 
 
 def _in_full_precision(run: Callable) -> Callable:

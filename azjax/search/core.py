@@ -52,9 +52,10 @@ class ReusingSearch(NamedTuple):
     start: Callable[[AnyParams, jax.Array, GameState], Tree]
     """(params, key, states) -> trees that hold just their roots."""
     search: Callable[..., tuple[SearchOutput, Tree]]
-    """(params, key, trees, new=False) -> what was found, and the grown trees. Give it what `start` or `advance` gave: a
-    tree that has grown already has no room left. `new=True` says that `start` gave them, which saves an accelerator
-    some work."""
+    """(params, key, trees, new=False, fewer=None) -> what was found, and the grown trees. Give it what `start` or
+    `advance` gave: a tree that has grown already has no room left. `new=True` says that `start` gave them, which saves
+    an accelerator some work. `fewer` may be a traced number of simulations, so that one program makes searches of any
+    length up to its own."""
     advance: Callable[[AnyParams, jax.Array, Tree, jax.Array, GameState], Tree]
     """(params, key, trees, actions, next states) -> the subtrees of the moves played; a lane whose move was
     never looked at, or whose next state is not the move's (a new game), starts anew."""
@@ -91,7 +92,7 @@ def simulate(
     root_rule: trees.SelectionRule,
     rule: trees.SelectionRule,
     first_slot: int,
-    simulations: int,
+    simulations: int | jax.Array,
     max_depth: int | None,
     evaluate_terminals_with_network: bool,
     max_reward: float = 1.0,

@@ -97,7 +97,9 @@ def reusing_puct(
         prior, value, legal = evaluate_node(params, key, states)
         return trees.plant(game, states, prior, value, legal, kept + simulations, solve)
 
-    def search(params: AnyParams, key: jax.Array, tree: Tree, new: bool = False) -> tuple[SearchOutput, Tree]:
+    def search(
+        params: AnyParams, key: jax.Array, tree: Tree, new: bool = False, fewer: jax.Array | None = None
+    ) -> tuple[SearchOutput, Tree]:
         _, noise_key, key = trees.split_key(key, 3)  # as mctx splits it, so that the trees agree
         clean = tree.prior[:, trees.ROOT]
         noisy = dirichlet_mix(noise_key, clean, clean != ILLEGAL_PRIOR, dirichlet_alpha, dirichlet_fraction)
@@ -115,7 +117,7 @@ def reusing_puct(
             root_rule,
             rule,
             kept,
-            simulations,
+            simulations if fewer is None else jnp.minimum(fewer, simulations),
             max_depth,
             evaluate_terminals_with_network,
             max_reward,

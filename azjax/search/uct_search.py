@@ -84,7 +84,9 @@ def reusing_uct(
         prior, value, legal = evaluate_node(params, key, states)
         return trees.plant(game, states, prior, value, legal, kept + simulations, solve)
 
-    def search(params: AnyParams, key: jax.Array, tree: Tree, new: bool = False) -> tuple[SearchOutput, Tree]:
+    def search(
+        params: AnyParams, key: jax.Array, tree: Tree, new: bool = False, fewer: jax.Array | None = None
+    ) -> tuple[SearchOutput, Tree]:
         tree, rows = simulate(
             tree,
             params,
@@ -94,7 +96,7 @@ def reusing_uct(
             rule,
             rule,
             kept,
-            simulations,
+            simulations if fewer is None else jnp.minimum(fewer, simulations),
             max_depth,
             False,
             max_reward,

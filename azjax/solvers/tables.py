@@ -35,6 +35,9 @@ class Truth(NamedTuple):
     wins_at_once: Callable[[Tables, GameState], jax.Array]
     """(tables, position) -> [actions] bool, the moves that end the game with a win."""
     knows_speed: bool = True  # whether `merits` tell quick wins from slow ones
+    plies: Callable[[np.ndarray], np.ndarray] | None = None
+    """(merits) -> plies from before a move to the end, if the winner hurries and the loser delays; NaN for draws.
+    None where merits are margins, or tell nothing of it."""
 
 
 def has_table(game: Game) -> bool:

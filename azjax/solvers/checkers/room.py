@@ -167,7 +167,11 @@ def truth_of(game: ChineseCheckers, all_moves: bool, progress: Progress | None) 
 
     if "distances" not in tables:
         return Truth(light, forget, tables, values, values, by_stepping(light), knows_speed=False)
-    return Truth(light, forget, tables, values, merits, wins_at_once)
+
+    def plies(merits: np.ndarray) -> np.ndarray:
+        return np.where(merits == 0, np.nan, _LONGEST - np.abs(merits) + 1)
+
+    return Truth(light, forget, tables, values, merits, wins_at_once, plies=plies)
 
 
 def _with_moves(game: ChineseCheckers, all_moves: bool) -> ChineseCheckers:

@@ -96,4 +96,7 @@ def truth_of(game: Hex, all_moves: bool, progress: Progress | None) -> Truth:
         scores = merits(tables, x)
         return jnp.where(jnp.isinf(scores), scores, jnp.sign(scores))
 
-    return Truth(game, lambda states: states, tables, values, merits, by_stepping(game))
+    def plies(merits: np.ndarray) -> np.ndarray:
+        return hex_tables.SOONEST - np.abs(merits)
+
+    return Truth(game, lambda states: states, tables, values, merits, by_stepping(game), plies=plies)

@@ -130,8 +130,9 @@ def _sets(size: int) -> _Sets:
     every = np.arange(1 << cells)
     stones = (every[:, None] >> np.arange(cells)) & 1 == 1
     transposed = stones.reshape(-1, size, size).transpose(0, 2, 1).reshape(-1, cells)
-    packed = [hex_game.pack(player_stones, size) for player_stones in (stones, transposed)]
-    joins = np.stack([hex_game.joins_top_and_bottom(board, size) for board in packed])
+    with jax.ensure_compile_time_eval():  # also where the first who asks is being compiled
+        packed = [hex_game.pack(player_stones, size) for player_stones in (stones, transposed)]
+        joins = np.stack([hex_game.joins_top_and_bottom(board, size) for board in packed])
     joins_without = [joins[:, every & ~(1 << cell)] for cell in range(cells)]
     return _Sets(rank, joins, joins & ~np.all(joins_without, axis=0))
 
