@@ -49,6 +49,7 @@ from azjax.training.many import TrainedRuns, train_many
 
 if TYPE_CHECKING:
     from azjax.envs import Env
+    from azjax.serve.widget import Board as Board
 
 __all__ = [
     "Agent",
@@ -117,8 +118,12 @@ __version__ = "0.2.0"
 def __getattr__(name: str) -> Any:
     if name == "Env":  # looked up when first used: importing pgx starts JAX's backend
         return envs.Env
+    if name == "Board":  # not in __all__: it needs the extra `serve`
+        from azjax.serve.widget import Board
+
+        return Board
     raise AttributeError(f"module 'azjax' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "Board"})

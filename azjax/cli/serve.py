@@ -85,7 +85,7 @@ def run(arguments: list[str]) -> None:
     app = make_app(server, hosts=_names(host, command), token=token)
     config = uvicorn.Config(
         app,
-        log_level="warning",
+        log_level="error",
         access_log=False,
         limit_concurrency=4000,
         backlog=4096,

@@ -144,34 +144,40 @@ def _look(game: Game):
 
 def describe(line: Line) -> dict[str, Any]:
     """All that the page shows of a position without anybody thinking."""
-    game, state = line.game, state_of(line)
+    before = state_of(line._replace(moves=line.moves[:-1])) if line.moves else None
+    last = line.moves[-1] if line.moves else None
+    told = describe_state(line.game, state_of(line), last, before)
+    return {"line": line_fields(line), "actions": list(line.moves)} | told
+
+
+def describe_state(
+    game: Game, state: GameState, last: int | None = None, before: GameState | None = None
+) -> dict[str, Any]:
+    """The same of a position alone; `last` is the move that led to it, from the position `before`."""
     looked, layout = look(game, state), layout_of(game)
     legal = np.flatnonzero(looked.legal).tolist()
     on_device = jax.tree.map(jnp.asarray, state)  # pgx cannot show arrays of numpy
     told: dict[str, Any] = {
-        "line": line_fields(line),
-        "actions": list(line.moves),
         "player": int(state.current_player),
         "over": bool(looked.over),
         "rewards": looked.rewards.tolist(),
         "legal": [{"action": action, "move": game.action_to_text(action)} for action in legal],
-        "last": line.moves[-1] if line.moves else None,
+        "last": last,
         "notation": _notation(game, state),
         "text": game.to_text(on_device),
     }
     if layout is None:
         themes = ("light", "dark")
         told["pictures"] = {
-            theme: str(game.draw(on_device, last_action=told["last"], theme=theme)) for theme in themes
+            theme: str(game.draw(on_device, last_action=last, theme=theme)) for theme in themes
         }
         return told
     contents = layout.contents(on_device)
     told |= {"pieces": contents.pieces, "tints": contents.tints, "scores": contents.scores}
     if layout.paths is not None:
         told["paths"] = layout.paths(state, legal)
-        if line.moves:  # how the last move came to where it ended
-            before = state_of(line._replace(moves=line.moves[:-1]))
-            told["last_path"] = layout.paths(before, line.moves[-1:]).get(line.moves[-1])
+        if last is not None and before is not None:  # how the last move came to where it ended
+            told["last_path"] = layout.paths(before, [last]).get(last)
     return told
 
 

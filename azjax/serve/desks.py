@@ -18,7 +18,7 @@ from azjax.common.agent import Agent
 from azjax.envs.core import Game, GameState
 from azjax.evaluation.arena import make_mover
 from azjax.serve.boards import RequestError
-from azjax.serve.thinking import WIDTHS, Found, Thinker
+from azjax.serve.thinking import WIDTHS, Found, Thinker, capacity
 from azjax.serve.truth import Oracle
 
 MOST_WAITING = 2000  # requests at a desk
@@ -28,8 +28,8 @@ _KEPT_DESKS, _KEPT_FOUND = 12, 4000
 class Desk:
     """One agent for one game, and whoever waits for it."""
 
-    def __init__(self, game: Game, text: str):
-        self.game, self.text = game, text
+    def __init__(self, game: Game, text: str, shown: str):
+        self.game, self.text, self.shown = game, text, shown
         self.state = "idle"  # for people: idle, thinking, compiling, preparing
         self._waiting: collections.deque[tuple[Any, Callable, concurrent.futures.Future]] = (
             collections.deque()
@@ -91,7 +91,7 @@ class Desk:
         task: concurrent.futures.Future = concurrent.futures.Future()
         with self._wake:
             if self._closed or len(self._waiting) >= MOST_WAITING:
-                raise RequestError(f"too many wait for {self.text}; ask again later", None, 503)
+                raise RequestError(f"too many wait for {self.shown}; ask again later", None, 503)
             self._waiting.append((kind, work, task))
             self._wake.notify()
         return task
@@ -104,7 +104,7 @@ class Desk:
                 if self._closed:
                     break
                 jobs = [self._waiting.popleft()]
-                if jobs[0][0] is not None:
+                if jobs[0][0] is not None and jobs[0][0][0] <= capacity(self.game, WIDTHS[-1]):
                     alike = [job for job in self._waiting if job[0] and job[0][:2] == jobs[0][0][:2]]
                     for job in alike[: WIDTHS[-1] - 1]:
                         self._waiting.remove(job)
@@ -163,12 +163,12 @@ class Office:
         """The desk of an agent; of those that were not asked for long, idle ones are closed for it."""
         if not isinstance(text, str) or len(text) > 500:
             raise RequestError("agent must be a text such as uct:200", "agent")
-        text = self._allowed(text)
+        shown, text = text, self._allowed(text)
         with self._lock:
             desk = self._desks.get((game, text))
             if desk is None:
                 self._make_room()
-                desk = self._desks[game, text] = Desk(game, text)
+                desk = self._desks[game, text] = Desk(game, text, shown)
             self._desks.move_to_end((game, text))
             return desk
 
@@ -184,8 +184,8 @@ class Office:
     def status(self) -> list[dict[str, Any]]:
         """What everybody is doing."""
         return [
-            {"agent": text, "state": desk.state, "waiting": desk.waiting}
-            for (_, text), desk in list(self._desks.items())
+            {"agent": desk.shown, "state": desk.state, "waiting": desk.waiting}
+            for desk in list(self._desks.values())
         ]
 
     def close(self) -> None:

@@ -4,7 +4,9 @@ A page of another origin that the same browser shows must not be able to use a l
 requests), so that Host and Origin are looked at even without a token.
 """
 
+import contextlib
 import hmac
+import ipaddress
 import json
 import urllib.parse
 from collections.abc import Iterable
@@ -66,7 +68,7 @@ class Guard:
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         """Why a request is refused, if it is."""
         host = headers.get("host", "")
-        if host.rpartition(":")[0].lower() not in self._hosts and host.lower() not in self._hosts:
+        if not self._is_own(host) and not self._is_own(host.rpartition(":")[0]):
             return 421, "this server is asked for under a name that is not its own"
         origin = headers.get("origin")
         if origin is not None and urllib.parse.urlsplit(origin).netloc.lower() != host.lower():
@@ -87,6 +89,16 @@ class Guard:
         ):
             return 415, "send application/json"
         return None
+
+    def _is_own(self, host: str) -> bool:
+        if host.lower() in self._hosts:
+            return True
+        if self._token is None:
+            return False
+        # No foreign name can lead to an address written in numbers, and what listens for others has many of them.
+        with contextlib.suppress(ValueError):
+            return bool(ipaddress.ip_address(host.removeprefix("[").removesuffix("]")))
+        return False
 
     def _has_token(self, scope: Scope, headers: Headers) -> bool:
         offers = [headers.get("authorization", "").removeprefix("Bearer "), _token_in(scope)]

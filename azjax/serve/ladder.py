@@ -82,12 +82,12 @@ class Ladder:
         # Of the same name may be different runs: the folders are part of what is kept.
         about = [describe_game(self.game), [self._resolve(text) for text in self.rungs]]
         digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
-        folder = cache.folder() / "ladders"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder / f"{self.game.name}-{digest}.jsonl"
+        return cache.folder() / "ladders" / f"{self.game.name}-{digest}.jsonl"
 
     def _ratings(self) -> dict[str, dict[str, Any]]:
         try:
+            if self._results is None and not self._path().exists():
+                return {}
             rated = bayesian_elo(self._open().scores())
         except (RatingError, tournament.TournamentError, OSError):
             return {}
@@ -107,6 +107,7 @@ class Ladder:
             for text in reversed(self.rungs):  # the strongest first: whoever comes then seldom climbs far
                 self.progress = f"preparing {text}"
                 made[text] = agents.make_agent(self._resolve(text), self.game)
+            self._path().parent.mkdir(parents=True, exist_ok=True)
             tournament.play(
                 self._open(),
                 self.game,

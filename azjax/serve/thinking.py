@@ -127,15 +127,17 @@ class Thinker:
                 del self._weights[known]
         return self._weights[step]
 
+    def together(self, simulations: int) -> int:
+        """How many positions one program takes for searches of this length."""
+        return WIDTHS[-1] if simulations <= capacity(self.game, WIDTHS[-1]) else WIDTHS[0]
+
     def search(
         self, states: Sequence[GameState], simulations: int, *, step: int | None = None, seed: int = 0
     ) -> list[Found]:
         """Searches positions, as many at once as fit a program."""
         found = []
         while len(found) < len(states):
-            left = states[len(found) :]
-            width = WIDTHS[0] if len(left) == 1 else WIDTHS[1]
-            part = left[:width]
+            part = states[len(found) : len(found) + self.together(simulations)]
             output, tree, legal = self._grow(part, simulations, step, seed)
             found += [_found(output, tree, legal, lane, simulations) for lane in range(len(part))]
         return found

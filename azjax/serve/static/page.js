@@ -273,6 +273,7 @@ function draw() {
   $("forward").disabled = $("last").disabled = !here.children.length;
   $("undo").disabled = !here.parent;
   $("hint").disabled = position.over || !about.hintable;
+  $("resign").hidden = view !== "play";
   $("resign").disabled = view !== "play" || position.over || ended !== null || players[position.player] !== "human";
   $("notation").textContent = position.notation ?? "";
 }
@@ -334,6 +335,17 @@ const search = guarded(async (node, signal) => {
     document.querySelector('[data-layer="ownership"]').hidden = !told.ownership;
     if (here === node) draw();
   }
+  // Then the rest of the game, many positions at once: for the graph, and for when they are looked at.
+  const path = pathTo(tipOf(node)), open = path.flatMap((at, turn) => (at.analyses[asked] || at.position?.over ? [] : [turn]));
+  for (let from = 0; from < open.length; from += 32) {
+    const turns = open.slice(from, from + 32);
+    const answers = await ask("analyse", {
+      ...lineOf(path.at(-1)), agent: chosen.analyst, maxVisits: chosen.visits, includeAllMoves: true, analyzeTurns: turns,
+      ...(chosen.step === null ? {} : { step: chosen.step }),
+    }, signal);
+    for (const told of answers) path[told.turnNumber].analyses[asked] = told;
+    if (here === node) draw();
+  }
 });
 
 // The solver's verdicts on the whole line; asked again until they are there.
@@ -368,7 +380,7 @@ const fillGraph = guarded(async (node, signal) => {
 // What a position is worth for the first player, by each of the three.
 function worth(node) {
   const told = node.analyses[key()], over = node.position?.over ? node.position.rewards[0] : node.result ?? null;
-  const player = node.position?.player ?? node.verdict?.player, proven = node.verdict?.value;
+  const player = node.position?.player ?? node.verdict?.player ?? (told?.rootInfo.currentPlayer === "W" ? 1 : 0), proven = node.verdict?.value;
   const scale = about.game.reward === "margin" ? 0.2 : 1;
   return {
     network: over ?? (told?.rootInfo.rawUtility != null ? firstView(told.rootInfo.rawUtility, player) : node.networkBy ? node.network : null),
@@ -549,7 +561,7 @@ function drawGraph() {
   const path = tip ? pathTo(tip) : [];
   $("graph").hidden = view !== "analyse" || path.length < 2;
   if ($("graph").hidden) return;
-  const width = 640, height = 150, left = 34, right = 8, top = 10, bottom = 18;
+  const width = 640, height = 150, left = 52, right = 8, top = 10, bottom = 18;
   const x = (i) => left + (width - left - right) * i / Math.max(1, path.length - 1);
   const y = (value) => top + (height - top - bottom) * (1 - value) / 2;
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "values over the game for the first player, by network, search and truth" });
@@ -1069,7 +1081,12 @@ guarded(async () => {
   Object.assign(setup, await ask("setup"));
   $("game").replaceChildren(...setup.games.map(({ name }) => el("option", { value: name, textContent: name.replaceAll("_", " ") })));
   const wanted = remembered();
-  await begin(wanted?.game ?? setup.game, wanted ?? {});
-  if (wanted?.view) await show(wanted.view);
+  try {
+    await begin(wanted?.game ?? setup.game, wanted ?? {});
+    if (wanted?.view) await show(wanted.view);
+  } catch (error) {
+    await begin(setup.game);
+    say(`the address names no game: ${error.message}`, "wrong");
+  }
   document.documentElement.dataset.ready = "yes";
 })();

@@ -1,0 +1,307 @@
+"""The page in a real browser: Debian's Chromium, driven by Playwright; skipped where there is none."""
+
+import re
+import shutil
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="no browser tests: playwright is not installed"
+)
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no browser tests: there is no Chromium (Debian: chromium)"
+)
+expect = playwright.expect
+
+SWITCHES = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    " --disable-component-update --disable-sync"
+).split()
+FAINT = """() => {
+  const paint = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgb = (colour) => {
+    paint.clearRect(0, 0, 1, 1);
+    paint.fillStyle = colour;
+    paint.fillRect(0, 0, 1, 1);
+    return [...paint.getImageData(0, 0, 1, 1).data];
+  };
+  const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const light = (c) => {
+    const [r, g, b] = c.map((v) => linear(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (one) => {
+    for (let at = one; at; at = at.parentElement) {
+      const colour = rgb(getComputedStyle(at).backgroundColor);
+      if (colour[3] === 255) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const one of document.querySelectorAll("h2, p, td, th button, label, output, button, summary, #ply")) {
+    if (!one.offsetParent || !one.textContent.trim() || one.disabled) continue;
+    const both = [light(rgb(getComputedStyle(one).color)), light(ground(one))].sort((x, y) => y - x);
+    const contrast = (both[0] + 0.05) / (both[1] + 0.05);
+    if (contrast < 4.5) found.push(`${one.textContent.trim().slice(0, 30)}: ${contrast.toFixed(2)}`);
+  }
+  return found;
+}"""
+PATIENCE = 60_000  # milliseconds: the first search of each kind is compiled
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser, address):
+    """(hash, viewport, scheme) -> the page, ready; fails at the end if it has met an error."""
+    contexts, errors = [], []
+
+    def open_at(hash_="", width=1280, height=860, scheme="light"):
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(f"{address}/{hash_}")
+        page.wait_for_selector("[data-ready]", state="attached")
+        return page
+
+    yield open_at
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+def click(page, *places):
+    for place in places:
+        page.click(f'#board [data-place="{place}"]', position=None, force=True)
+
+
+def both_sides(page):
+    page.click('[data-side="both"]')
+
+
+def at_ply(page, text):
+    expect(page.locator("#ply")).to_have_text(text, timeout=PATIENCE)
+
+
+def test_a_game_of_hex_is_played_by_clicking_and_moves_are_taken_back(open_page):
+    page = open_page("#game=hex&size=3")
+    both_sides(page)
+    for ply, place in enumerate([4, 0, 1, 3], start=1):
+        click(page, place)
+        at_ply(page, f"{ply} / {ply}")
+    page.click("#undo")
+    at_ply(page, "3 / 3")
+    for ply, place in enumerate([8, 7], start=4):  # b1, b2 and b3 join top and bottom
+        click(page, place)
+        at_ply(page, f"{ply} / {ply}")
+    expect(page.locator("#turn")).to_have_text("Black has won")
+    assert page.locator("#board .tint0").count() == 3
+    click(page, 2)  # nothing happens any more
+    at_ply(page, "5 / 5")
+
+
+def test_swap_is_a_button_where_the_game_has_it(open_page):
+    page = open_page("#game=hex&size=3&swap=true")
+    both_sides(page)
+    click(page, 1)
+    page.click("#moves-buttons button")
+    at_ply(page, "2 / 2")
+    # The stone of b1 has given way to a white one on the transposed cell, a2.
+    assert page.locator('#board [data-place="3"] .stone1').count() == 1
+    assert page.locator("#board .stone").count() == 1
+
+
+def test_a_game_of_dots_and_boxes_is_played_by_clicking(open_page):
+    page = open_page("#game=dots_and_boxes&rows=1&columns=1")
+    both_sides(page)
+    for ply, line in enumerate(range(4), start=1):
+        click(page, line)
+        at_ply(page, f"{ply} / {ply}")
+    expect(page.locator("#turn")).to_have_text("B has won")  # the fourth line takes the box
+    expect(page.locator("#player1 .score")).to_have_text("1")
+
+
+def test_a_game_of_chinese_checkers_is_played_by_taking_up_pieces(open_page):
+    page = open_page("#game=chinese_checkers&size=3&pieces=1")
+    both_sides(page)
+    # A piece each, from tip to tip of 3x3; the cells of the middle row are 3, 4 and 5.
+    for ply, (start, end) in enumerate([(0, 1), (8, 7), (1, 3), (7, 5), (3, 6), (5, 2), (6, 8)], start=1):
+        click(page, start, end)
+        at_ply(page, f"{ply} / {ply}")
+    expect(page.locator("#turn")).to_have_text("a has won")
+
+
+def test_board_games_of_pgx_are_played_too(open_page):
+    page = open_page("#game=tic_tac_toe")
+    both_sides(page)
+    for ply, place in enumerate([0, 3, 1, 4, 2], start=1):
+        click(page, place)
+        at_ply(page, f"{ply} / {ply}")
+    expect(page.locator("#turn")).to_have_text("First has won")
+
+
+def test_a_game_without_places_is_played_by_its_list_of_moves(open_page):
+    page = open_page("#game=gardner_chess")
+    both_sides(page)
+    assert page.locator("#board image").count() == 1 and page.locator("#moves-buttons button").count() == 7
+    page.locator("#moves-buttons button").first.click()
+    at_ply(page, "1 / 1")
+
+
+def test_an_agent_answers_gives_hints_and_a_game_can_be_resigned(open_page):
+    page = open_page("#game=hex&size=3")
+    page.fill("#opponent", "uct:3")
+    page.press("#opponent", "Enter")
+    click(page, 4)
+    at_ply(page, "2 / 2")
+    page.click("#hint")
+    expect(page.locator("#status")).to_have_text(re.compile("hint: [abc][123]"), timeout=PATIENCE)
+    assert page.locator("#board .star").count() == 1
+    page.click("#undo")
+    at_ply(page, "0 / 0")
+    page.click("#resign")
+    expect(page.locator("#turn")).to_have_text("White wins: Black has resigned")
+
+
+def test_network_search_and_truth_stand_side_by_side_and_a_blunder_is_marked(open_page):
+    # The first player wins Hex; of 3x3 the corner a1 loses, so that it gives the win away.
+    page = open_page("#game=hex&size=3&moves=a1,b2,c1&view=analyse")
+    page.fill("#analyst", "az:tiny")
+    page.press("#analyst", "Enter")
+    page.wait_for_selector("tr.best")
+    page.wait_for_selector("#thoughts td.won")
+    board = page.locator("#board")
+    for layer, sign in (("network", ".heat"), ("search", ".visits"), ("truth", ".verdict")):
+        assert board.locator(sign).count() > 0
+        page.click(f'[data-layer="{layer}"]')
+        expect(board.locator(sign)).to_have_count(0)
+        page.click(f'[data-layer="{layer}"]')
+    page.wait_for_selector("#branches .blunder")
+    assert page.locator("#branches .blunder").first.inner_text() == "1. a1 ?!"
+    for name in ("network", "search", "truth"):
+        assert (
+            page.locator(f'[role="meter"][aria-label^="{name}"]').get_attribute("aria-valuenow") is not None
+        )
+    page.click("#branches .blunder")
+    expect(page.locator("#comment")).to_contain_text("Black had a won position and now has a lost position")
+    expect(page.locator("#comment")).to_contain_text("b2")
+    page.click("#again")
+    at_ply(page, "0 / 3")
+    click(page, 4)  # another way: a branch
+    at_ply(page, "1 / 1")
+    expect(page.locator("#branches .branch")).to_have_count(1)
+    expect(page.locator("#verdict")).to_contain_text("White loses", timeout=PATIENCE)
+    page.wait_for_selector("#graph .truth")
+
+
+def test_the_table_is_sorted_by_its_heads_and_the_checkpoint_slider_changes_what_the_network_knew(open_page):
+    page = open_page("#game=hex&size=3&view=analyse")
+    page.fill("#analyst", "az:tiny")
+    page.press("#analyst", "Enter")
+    page.wait_for_selector("tr.best")
+    page.click("#thoughts th button:text-is('P')")
+    shares = [float(text.split()[0]) for text in page.locator("#thoughts td:nth-child(2)").all_inner_texts()]
+    assert len(shares) == 9 and shares == sorted(shares, reverse=True)
+    expect(page.locator("#checkpoint-out")).to_have_text("what it knew after 30 s")
+    page.focus("#checkpoint")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#checkpoint-out")).to_have_text("what it knew after 10 s")
+    first = page.locator("#thoughts tbody tr").first
+    expect(first.locator("td:nth-child(2)")).not_to_have_text(f"{shares[0]:.1f} %", timeout=PATIENCE)
+
+
+def test_the_search_is_stepped_through_simulation_by_simulation(open_page):
+    page = open_page("#game=hex&size=3&view=analyse")
+    page.wait_for_selector("tr.best")
+    page.click("#steps-box summary")
+    page.wait_for_selector("#sim-tree circle")
+    assert page.locator("#sim-tree circle").count() == 2
+    page.click("#sim-forward")
+    expect(page.locator("#sim-tree circle")).to_have_count(3, timeout=PATIENCE)
+    assert page.locator("#sim-tree .new").count() == 1
+
+
+def test_a_pasted_game_is_set_up_and_the_address_brings_it_back(open_page):
+    page = open_page("#game=hex&size=3")
+    both_sides(page)
+    page.click("#setup summary")
+    page.fill("#paste", "(;GM[11]SZ[4];B[a1];W[b2];B[d4])")
+    page.click("#take")
+    at_ply(page, "3 / 3")
+    assert "size=4" in page.url and page.locator("#board .stone").count() == 3
+    again = open_page(page.url[page.url.index("#") :])
+    at_ply(again, "3 / 3")
+    page.fill("#paste", "nonsense")
+    page.click("#take")
+    expect(page.locator("#status.wrong")).to_contain_text("no position")
+
+
+def test_everything_can_be_done_from_the_keyboard(open_page):
+    page = open_page("#game=hex&size=3")
+    both_sides(page)
+    page.focus("#board svg")
+    page.keyboard.press("ArrowRight")  # to the middle, where the cursor begins
+    page.keyboard.press("Enter")
+    at_ply(page, "1 / 1")
+    assert page.locator('#board [data-place="4"] .stone0').count() == 1
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    at_ply(page, "2 / 2")
+    assert page.locator('#board [data-place="5"] .stone1').count() == 1
+    assert "c2" not in page.locator("#board svg").get_attribute("aria-label")
+    page.locator("#board svg").evaluate("board => board.blur()")
+    page.keyboard.press("ArrowLeft")
+    at_ply(page, "1 / 2")
+    page.keyboard.press("End")
+    at_ply(page, "2 / 2")
+    page.keyboard.press("a")
+    expect(page.locator("#analyse-panel")).to_be_visible()
+
+
+@pytest.mark.parametrize("view", ["play", "analyse", "watch", "suites"])
+def test_everything_fits_a_phone(open_page, view):
+    page = open_page(f"#game=hex&size=5&view={view}", width=390, height=780)
+    wide = page.evaluate("() => document.documentElement.scrollWidth")
+    assert wide <= 390
+    if view == "play":
+        box = page.locator("#board svg").bounding_box()
+        assert box["width"] > 250 and box["y"] + box["height"] < 780
+        both_sides(page)
+        page.locator('#board [data-place="12"]').click()
+        at_ply(page, "1 / 1")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_controls_have_names_and_texts_have_contrast(open_page, scheme):
+    page = open_page("#game=hex&size=3&moves=b2,a1&view=analyse", scheme=scheme)
+    page.wait_for_selector("tr.best")
+    nameless = page.evaluate("""() => [...document.querySelectorAll("button, input, select, textarea")].filter((one) =>
+        !(one.textContent.trim() || one.getAttribute("aria-label") || one.labels?.length || one.closest("label")))
+        .map((one) => one.outerHTML)""")
+    assert nameless == []
+    # WCAG 2: at least 4.5 to 1 for text. Colours may be given in other spaces: a canvas turns them into numbers.
+    faint = page.evaluate(FAINT)
+    assert faint == []
+
+
+def test_runs_are_watched_and_suites_asked(open_page, server):
+    page = open_page("#game=hex&size=3&view=watch")
+    page.wait_for_selector(".chart")
+    titles = [title.lower() for title in page.locator(".chart h2").all_inner_texts()]
+    assert titles == ["strength", "truth", "loss"]
+    expect(page.locator(".card")).to_contain_text("iteration 3 of 5")
+    expect(page.locator(".card")).to_contain_text("20 s left")  # 10 s each, as its metrics say
+    page.click("#selfplay")
+    expect(page.locator("#selfplay-note")).to_contain_text("moves by the newest weights", timeout=PATIENCE)
+    assert page.locator("#replay-board .stone").count() >= 5  # fewer do not join two sides of 3x3
