@@ -132,7 +132,7 @@ class Oracle:
             moves[action] = {"low": value, "high": value}
             if plies is not None and np.isfinite(plies[action]):
                 moves[action]["plies"] = int(plies[action])
-            elif plies is None:
+            elif plies is None and self._truth.knows_speed:
                 moves[action]["margin"] = int(merits[action])
         return _verdict(moves)
 
