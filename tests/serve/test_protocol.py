@@ -148,6 +148,22 @@ def test_the_truth_is_unknown_until_it_is_known_and_then_that_of_the_solver():
     oracle.close()
 
 
+def test_plies_to_the_end_are_those_that_can_be_counted_on_the_board():
+    # A piece each on 3x3: a's is next to its goal, the bottom tip 8, and b's two steps from its own.
+    fields = {"game": "chinese_checkers", "size": 3, "pieces": 1, "start": "1/2/b2/a1/1 a"}
+    line = read_line(fields)
+    oracle = truth.Oracle(line.game)
+    verdict = wait_for_verdict(oracle, line)
+    oracle.close()
+    wins = {
+        line.game.action_to_text(action): move
+        for action, move in verdict["moves"].items()
+        if move["low"] == 1
+    }
+    assert wins["6-8"] == {"low": 1.0, "high": 1.0, "plies": 1}
+    assert all(move["plies"] > 1 for text, move in wins.items() if text != "6-8")
+
+
 def test_table_and_search_agree():
     game = DotsAndBoxes(2, 2)
     line = read_line(

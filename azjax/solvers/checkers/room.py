@@ -157,7 +157,8 @@ def truth_of(game: ChineseCheckers, all_moves: bool, progress: Progress | None) 
 
     def merits(tables: Tables, x: GameState) -> jax.Array:
         value = values(tables, x)
-        return jnp.where(value == 0, 0.0, value * (_LONGEST - tables["distances"][place_of(x)]))
+        distance = tables["distances"][place_of(x)].astype(jnp.float32)  # bytes would wrap around
+        return jnp.where(value == 0, 0.0, value * (_LONGEST - distance))
 
     def wins_at_once(tables: Tables, x: GameState) -> jax.Array:
         return (values(tables, x) == 1) & (tables["distances"][place_of(x)] == 0)
