@@ -1,5 +1,6 @@
 """The page in a real browser: Debian's Chromium, driven by Playwright; skipped where there is none."""
 
+import json
 import re
 import shutil
 
@@ -202,7 +203,7 @@ def test_network_search_and_truth_stand_side_by_side_and_a_blunder_is_marked(ope
     at_ply(page, "1 / 1")
     expect(page.locator("#branches .branch")).to_have_count(1)
     expect(page.locator("#verdict")).to_contain_text("White loses", timeout=PATIENCE)
-    page.wait_for_selector("#graph .truth")
+    expect(page.locator("#graph .truth")).to_have_count(1)
 
 
 def test_the_table_is_sorted_by_its_heads_and_the_checkpoint_slider_changes_what_the_network_knew(open_page):
@@ -295,7 +296,21 @@ def test_controls_have_names_and_texts_have_contrast(open_page, scheme):
     assert faint == []
 
 
-def test_runs_are_watched_and_suites_asked(open_page, server):
+def test_wrong_answers_of_a_suite_are_clicked_through(open_page, server, tmp_path):
+    path = tmp_path / "wrong.jsonl"  # a1 loses, so that a perfect player is wrong here
+    path.write_text(json.dumps({"game": "hex", "size": 2, "moves": [], "optimal": ["a1"]}) + "\n")
+    server.suites = (str(path),)
+    page = open_page("#game=hex&size=3&view=suites")
+    page.select_option("#suite", str(path))
+    page.fill("#suite-agent", "perfect")
+    page.click("#ask")
+    expect(page.locator("#suite-result")).to_contain_text("0.0 % of 1 positions right", timeout=PATIENCE)
+    page.click(".answer")
+    expect(page.locator("#verdict")).to_have_text("Truth: Black wins, with 2 of 4 moves.", timeout=PATIENCE)
+    assert "size=2" in page.url and "view=analyse" in page.url
+
+
+def test_runs_are_watched_and_play_against_themselves(open_page):
     page = open_page("#game=hex&size=3&view=watch")
     page.wait_for_selector(".chart")
     titles = [title.lower() for title in page.locator(".chart h2").all_inner_texts()]
