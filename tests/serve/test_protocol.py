@@ -85,10 +85,8 @@ def test_several_turns_are_answered_in_order_and_checkpoints_differ(ask):
     fields = HEX3 | {"agent": "az:tiny", "moves": ["b2", "a1", "c1"], "maxVisits": 4, "analyzeTurns": [2, 0]}
     _, answers = ask("analyse", fields)
     assert [answer["turnNumber"] for answer in answers] == [2, 0]
-    values = [
-        ask("analyse", HEX3 | {"agent": "az:tiny", "maxVisits": 4, "step": step})[1]["rootInfo"]["rawUtility"]
-        for step in (1, 3)
-    ]
+    fields = HEX3 | {"agent": "az:tiny", "moves": MOVES, "maxVisits": 4}
+    values = [ask("analyse", fields | {"step": step})[1]["rootInfo"]["rawUtility"] for step in (1, 3)]
     assert values[0] != values[1]
     status, refused = ask("analyse", HEX3 | {"agent": "az:tiny", "step": 2})
     assert status == 400 and "no weights of iteration 2" in refused["error"]
@@ -118,13 +116,13 @@ def test_the_same_position_and_length_is_searched_once(server, ask):
 
 
 def test_moves_are_the_agents_own_or_after_so_many_simulations(ask):
-    # Two stones of black on the short diagonal: c1 joins top and bottom at once.
+    # Black's b2 and a3 reach the bottom: b1 and c1 join them to the top at once.
     for extra in ({}, {"simulations": 60}, {"seconds": 0.02}):
         fields = HEX3 | {"moves": ["a3", "a1", "b2", "c3"], "agent": "uct:3"}
         status, told = ask("move", fields | extra)
         assert status == 200 and told["move"] in {"b1", "c1", "a2", "c2", "b3"}
         if extra.get("simulations"):
-            assert told["move"] == "c1"
+            assert told["move"] in {"b1", "c1"}
 
 
 def wait_for_verdict(oracle, line):
