@@ -117,7 +117,7 @@ def check_text(text: str) -> None:
 
 def read_text(text: str) -> texts.Text:
     """The parts of a text that names an agent, the folder of a run taken for the run's agent; raises AgentError."""
-    return _parse(trained_agent(text)[0] if _is_path(text) else text)
+    return _parse(trained_agent(text)[0] if _is_run(text) else text)
 
 
 def agent_forms() -> str:
