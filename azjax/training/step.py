@@ -264,7 +264,8 @@ def make_trainer(
         ready = (stored >= config.replay.warm_up) & (fewest > 0)
         state, losses = jax.lax.cond(ready, learn, warm_up, state)
         skipped = learner.skipped_updates(state.opt_state)
-        return state, Metrics(losses, counts, stored, skipped, rate(state.updates.clipped()))
+        learning_rate = rate(state.updates.clipped()) * learner.plateau_factor(state.opt_state)
+        return state, Metrics(losses, counts, stored, skipped, learning_rate)
 
     if mesh is None:
         return Trainer(functools.partial(start, begin_with), functools.partial(iterate, begin_with), learned)
