@@ -135,7 +135,9 @@ class OptimiserConfig(Checked, part="optimiser"):
     )
     boundaries: tuple[Count, ...] = ()  # boundaries: after so many steps the rate falls by `step_factor`
     plateau_steps: Count = 50  # plateau: losses are compared as means of so many steps
-    plateau_patience: Count = 5  # plateau: the rate falls after so many means in a row that are no new least one
+    plateau_patience: Count = (
+        5  # plateau: the rate falls after so many means in a row that are no new least one
+    )
     step_factor: FromZero = 0.1  # steps, boundaries, plateau: what the rate is multiplied by
     momentum: Decay = 0.9  # adam: b1
     second_momentum: Decay = 0.999  # adam: b2
@@ -249,11 +251,16 @@ class TrainConfig(Checked):
             )
 
     @property
+    def most_plies(self) -> int:
+        """Moves in each lane an iteration; where games are played to their ends, the most there can be."""
+        return self.game.max_plies if self.selfplay.plies is None else self.selfplay.plies
+
+    @property
     def updates(self) -> int:
         """Steps of the optimiser an iteration."""
         if self.replay.updates is not None:
             return self.replay.updates
-        played = self.selfplay.lanes * self.selfplay.plies
+        played = self.selfplay.lanes * self.most_plies
         return max(1, round(self.replay.reuse * played / self.replay.batch_size))
 
 

@@ -434,7 +434,7 @@ def _ended_per_group(config: TrainConfig) -> int:
     """How many positions of games that end in an iteration there can be: those carried over, and those played."""
     if not config.selfplay.log:
         return 0
-    return config.selfplay.lanes // config.replay.groups * (config.selfplay.plies + config.game.max_plies)
+    return config.selfplay.lanes // config.replay.groups * (config.most_plies + config.game.max_plies)
 
 
 def _position_like(config: TrainConfig, lanes: selfplay.Lanes) -> replay.StoredPosition:
