@@ -50,7 +50,7 @@ def shrunk(config: TrainConfig) -> TrainConfig:
         selfplay=replace(
             config.selfplay,
             lanes=2 * groups,
-            plies=game.max_plies,
+            plies=config.selfplay.plies and game.max_plies,  # None: to the end of the game
             openings="R4" if openings.startswith("R") else openings,
             temperature_drop=3 if drop < config.game.max_plies else drop,  # later, or never
         ),
@@ -60,6 +60,7 @@ def shrunk(config: TrainConfig) -> TrainConfig:
             window_games=None if window is None else groups,
             batch_size=2 * groups,
             reuse=1.0,
+            updates=config.replay.updates and 2,
             warm_up=1,
         ),
         iterations=ITERATIONS,

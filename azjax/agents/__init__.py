@@ -343,6 +343,12 @@ _FORMS = {
         options={"depth": texts.count, "seconds": texts.number_from_0},
         games=("dots_and_boxes",),
     ),
+    "hexy": _Form(
+        "alpha-beta over electrical resistance with virtual connections, after Hexy; depth, width, and seconds a move",
+        _from("hexy"),
+        options={"depth": texts.count, "width": texts.count, "seconds": texts.number_from_0},
+        games=("hex",),
+    ),
     "gtp": _Form(
         "any engine that speaks Hex GTP, such as mohex; with the seconds an answer may take, and what it is told first",
         _from("gtp"),

@@ -33,7 +33,7 @@ COMMANDS = {
     "match": ("GAME A B", "many games between two agents, with intervals"),
     "tournament": ("GAME A B ...", "a round robin or a ladder, with ratings; goes on where it stopped"),
     "ratings": ("FILE ...", "rate the players of PGN files"),
-    "play": ("GAME AGENT", "play against an agent in the terminal"),
+    "play": ("GAME AGENT [AGENT]", "play against an agent in the terminal, or watch two play"),
     "gtp": ("AGENT", "serve an agent over Hex GTP, for HexGui"),
     "serve": ("[RUN ...]", "the board in the browser: play, analyse, watch runs"),
     "analyse": ("[AGENT]", "answer questions about positions, in JSON on standard input"),

@@ -32,14 +32,21 @@ def of_preset(command: type, arguments: list[str], program: str) -> tuple[str, A
         f"PRESET is one of {', '.join(theses.preset_names())}; `azjax presets` says what they are. The name of a game"
         f" stands for plain settings. The defaults below are those of {name}.",
     )
-    parsed = parsing.parse(
-        tyro.conf.AvoidSubcommands[command],
-        options,
-        f"{program} {'PRESET' if help_wanted else name}",
-        about=about,
-        default=command(config=theses.preset(name)),
-    )
-    return name, parsed
+
+    def parsed(config: Any) -> Any:
+        return parsing.parse(
+            tyro.conf.AvoidSubcommands[command],
+            options,
+            f"{program} {'PRESET' if help_wanted else name}",
+            about=about,
+            default=command(config=config),
+        )
+
+    usual = theses.preset(name)
+    found = parsed(usual)
+    if found.config.game != usual.game:  # read again, for what else depends on the board
+        found = parsed(theses.preset(name, found.config.game))
+    return name, found
 
 
 def of_game(command: type, arguments: list[str], program: str, *, plays: bool = False) -> Any:

@@ -1,6 +1,7 @@
-"""`azjax play GAME AGENT`: play against an agent in the terminal."""
+"""`azjax play GAME AGENT`: play against an agent in the terminal, or watch two agents play."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from azjax.agents.human import board_text
 from azjax.cli import options, players, screen
 from azjax.common import atomic, files
 from azjax.common.agent import RESIGN, Agent
-from azjax.common.checked import Seed
+from azjax.common.checked import Count, Seed
 from azjax.envs.core import Game, GameState, MoveError
 from azjax.evaluation import records
 from azjax.evaluation.arena import make_mover
@@ -33,17 +34,22 @@ HELP = """Type a move, or
 
 @dataclasses.dataclass(frozen=True)
 class PlayCommand(Generic[G]):
-    """Play against an agent in the terminal."""
+    """Play against an agent in the terminal, or let two agents play, who take turns at moving first."""
 
     EXAMPLES: ClassVar = (
         "azjax play hex uct:1000 --size 5",
         "azjax play runs/hex5 --side second",
         "azjax play hex az:runs/hex5?sims=400 --hints perfect",
+        "azjax play hex az:runs/hex7 uct:2000 --size 7 --games 2 --vis",
     )
 
     game: Annotated[G, tyro.conf.arg(name="")]
     agent: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="AGENT")] = tyro.MISSING
     """Your opponent, such as random, uct:200 or az:runs/hex5?sims=64."""
+    other: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="AGENT")] = None
+    """Whoever plays in your place; then the two play --games."""
+    games: Count = 1  # of two agents; the first-named moves first in the first, third, ... of them
+    vis: bool = False  # show the board after every move of two agents, not only at the end
     side: Literal["first", "second"] = "first"  # the player you are
     hints: str | None = None  # the agent that gives hints; default your opponent
     record: pathlib.Path | None = None  # add the game to this file: .sgf for Hex, else the plain notation
@@ -60,6 +66,11 @@ def run(arguments: list[str]) -> None:
         records.check_path(command.record, command.game)
     if command.draw is not None:
         files.writable_path(command.draw, command.record)
+    if command.other is not None:
+        run_two(command, console)
+        return
+    if command.games > 1 or command.vis:
+        raise ValueError("--games and --vis are for two agents; name a second one")
     names = [command.agent] if command.hints is None else [command.agent, command.hints]
     with players.seated(command.game, names, bar=False) as (agents, _):
         human = 0 if command.side == "first" else 1
@@ -73,8 +84,83 @@ def run(arguments: list[str]) -> None:
             records.draw(record).save(partial)
         console.print(f"The board is in {command.draw}.")
     if command.json:
-        moves = [command.game.action_to_text(action) for action in record.moves]
-        print(json.dumps({"players": record.players, "moves": moves, "result": record.result_text}))
+        print(json.dumps(_as_json(command.game, record)))
+
+
+def run_two(command: PlayCommand, console: Console) -> None:
+    """Plays the games of two agents."""
+    if command.hints is not None or command.side != "first":
+        raise ValueError("--hints and --side are for a person who plays; leave them out where two agents do")
+    points = [0.0, 0.0]
+    with players.seated(command.game, [command.agent, command.other], bar=False) as (agents, _):
+        movers = [make_mover(agent) for agent in agents]
+        for number in range(command.games):
+            first = number % 2
+            names = agents[first].name, agents[1 - first].name
+            key = jax.random.fold_in(jax.random.key(command.seed), number)
+            show = (
+                functools.partial(_show_move, command.game, console, names) if command.vis else _show_nothing
+            )
+            record = play_two(command.game, names, (movers[first], movers[1 - first]), key, show)
+            console.print(
+                f"game {number + 1}: {names[0]} against {names[1]}: {record.result_text}", markup=False
+            )
+            points[first] += ((record.result or 0) + 1) / 2
+            points[1 - first] += (1 - (record.result or 0)) / 2
+            if command.record is not None:
+                records.write_records(command.record, [record], append=True)
+            if command.draw is not None:  # the last one stays
+                records.draw(record).save(command.draw)
+            if command.json:
+                print(json.dumps(_as_json(command.game, record)))
+    console.print(f"{agents[0].name} {points[0]:g}, {agents[1].name} {points[1]:g}", markup=False)
+
+
+def play_two(
+    game: Game,
+    names: tuple[str, str],
+    movers: tuple[Callable[[jax.Array, GameState], int], Callable[[jax.Array, GameState], int]],
+    key: jax.Array,
+    show: Callable[[GameState, GameState, int], None],
+) -> records.GameRecord:
+    """One game of two agents.
+
+    Args:
+      game: the rules.
+      names: who moves first, and who second.
+      movers: theirs, see `make_mover`.
+      key: of their draws.
+      show: called with the positions before and after each move, and the move.
+    """
+    step, moves = jax.jit(game.step), []
+    x = game.init(jax.random.key(0))
+    while not bool(game.is_terminal(x)):
+        player = int(x.current_player)
+        action = movers[player](jax.random.fold_in(key, len(moves)), x)
+        if not (0 <= action < game.num_actions and bool(game.legal_action_mask(x)[action])):
+            ending = "resignation" if action == RESIGN else "forfeit"
+            return records.GameRecord(game, tuple(moves), names, 2 * player - 1, ending)
+        before, x = x, step(x, action)
+        moves.append(action)
+        show(before, x, action)
+    return records.GameRecord(game, tuple(moves), names, int(np.sign(np.asarray(game.rewards(x))[0])))
+
+
+def _show_move(
+    game: Game, console: Console, names: tuple[str, str], before: GameState, after: GameState, action: int
+) -> None:
+    mover = names[int(before.current_player)]
+    console.print(f"{mover} plays {game.action_to_text(action)}", markup=False, highlight=False)
+    console.print(board_text(game, after, before))
+
+
+def _show_nothing(before: GameState, after: GameState, action: int) -> None:
+    del before, after, action
+
+
+def _as_json(game: Game, record: records.GameRecord) -> dict:
+    moves = [game.action_to_text(action) for action in record.moves]
+    return {"players": record.players, "moves": moves, "result": record.result_text}
 
 
 class Session:

@@ -37,7 +37,7 @@ DESCRIPTIONS: dict[str, str] = (
     }
     | {
         f"jacobsen2019/{name}": f"Jacobsen 2019, Hex {size}x{size}, experiment {name}"
-        for size, names in ((7, "A1 A2 B1 B2 C1 C2 D1 D2 D3"), (9, "E1 F1 G1 H1 H2"))
+        for size, names in ((7, "A1 A2 B1 B2 C1 C2 D1 D2 D3"), (9, "E1 F1 G1 H1 H2 H2-2400"))
         for name in names.split()
     }
     | {

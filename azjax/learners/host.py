@@ -174,7 +174,7 @@ class Host:
           seed: of everything.
         """
         self.config, self.mode, self._seconds = config, mode, seconds
-        self._new = config.selfplay.lanes * config.selfplay.plies
+        self._new = config.selfplay.lanes * config.most_plies
         capacity = self._new + config.game.max_plies if mode == "discard" else config.replay.capacity
         self._draw = np.random.default_rng(seed)
         self._buffer = Buffer(capacity, 1.0 if mode == "discard" else config.replay.overwrite, self._draw)

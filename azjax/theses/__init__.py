@@ -9,7 +9,10 @@ from azjax.training.presets import describe, preset, preset_names, register_pres
 
 for _thesis in (daliri2022, jacobsen2019, karki2024, peters2018):
     for _name, _make in _thesis.PRESETS.items():
-        register_preset(_name, DESCRIPTIONS[_name], _make)
+        _on = jacobsen2019.ON_BOARDS.get(_name)
+        register_preset(
+            _name, DESCRIPTIONS[_name], _make, on_game=_on and (lambda game, on=_on: on(game.size))
+        )
 
 __all__ = [
     "alphago_zero",

@@ -38,32 +38,42 @@ def dirichlet_alpha(size: int) -> float:
     return 10 / (0.7 * size * size)
 
 
+GAMES = 50  # played to their ends between two trainings
+UPDATES = 10  # of each training
+SAVE_EVERY = 5  # trainings: every 50 updates
+# What the network computes in, what the copy that plays computes in, and the loss scale.
+PRECISIONS = {
+    "single": ("float32", "float32", None),
+    "mixed": ("float32", "float16", None),
+    "half": ("float16", "float16", 2.0**15),
+}
+
+
 def config(
     size: int, window: int, blocks: int, precision: str, category: str, updates: int = 1200
 ) -> TrainConfig:
-    """Tables 5.1 and 5.2 of Jacobsen 2019.
+    """Tables 5.1 and 5.2 of Jacobsen 2019: 50 games to their ends, 10 updates, and so on.
 
-    The thesis plays 50 games to the end between two trainings of 10 updates; here games never wait, and the
-    reuse is set so that as many positions are learned from for each one played.
+    Everything that depends on the board follows from its size: the noise, the sampled opening moves, and the room for
+    the positions of `window` games.
 
     Args:
       size: of the board.
       window: games that are learned from.
       blocks: of the tower.
-      precision: "single", "mixed" (plays in half precision, learns in single) or "half".
+      precision: "single", "mixed" (plays in half precision, learns in single) or "half", which the thesis could not
+        keep finite on 9x9: here with a loss scale and weights in float32, as Micikevicius et al. (2018) have it.
       category: "none" (the network evaluates finished games), "u" (their true results), "q" (and values are taught
         by the search) or "fpa" (and blocks are pre-activated).
-      updates: steps of the optimiser in all.
+      updates: steps of the optimiser in all, a multiple of 10; five games are played for each.
     """
-    mean_length = 0.4 * size * size  # the thesis's estimate
-    plies = 16
-    played = 50 * mean_length / 10  # positions between two updates
-    lanes = 48
+    groups = 2  # what divides 50 games and 512 positions
+    compute_dtype, selfplay_dtype, loss_scale = PRECISIONS[precision]
     return TrainConfig(
         game=Hex(size=size),
         network=replace(
             network(blocks, block="preactivation" if category == "fpa" else "original"),
-            compute_dtype="float16" if precision == "half" else "float32",
+            compute_dtype=compute_dtype,
         ),
         search=SearchConfig(
             kind="puct",
@@ -75,28 +85,37 @@ def config(
             evaluate_terminals_with_network=category == "none",
         ),
         selfplay=SelfplayConfig(
-            lanes=lanes,
-            plies=plies,
+            lanes=GAMES,
+            plies=None,
             temperature_drop=opening_moves(size),
             flattened_opening=True,
             value_target="root" if category in ("q", "fpa") else "outcome",
         ),
         replay=ReplayConfig(
-            capacity=8 * -(-window * size * size // 8),
+            capacity=groups * -(-window * size * size // groups),
             window_games=window,
             by_game=True,
             batch_size=512,
-            reuse=512 / played,
-            warm_up=512,
+            updates=UPDATES,
+            warm_up=1,
+            groups=groups,
         ),
         optimiser=OptimiserConfig(
-            name="sgd", learning_rate=0.05, momentum=0.9, weight_decay=1e-4, clip_norm=None, symmetries=False
+            name="sgd",
+            learning_rate=0.05,
+            momentum=0.9,
+            weight_decay=1e-4,
+            clip_norm=None,
+            symmetries=False,
+            loss_scale=loss_scale,
         ),
-        selfplay_dtype="float32" if precision == "single" else "float16",
-        iterations=round(updates * played / (lanes * plies)),
+        selfplay_dtype=selfplay_dtype,
+        iterations=updates // UPDATES,
+        save_every=SAVE_EVERY,
     )
 
 
+# Window, blocks, precision, category.
 _7X7 = {
     "A1": (500, 19, "half", "none"),
     "A2": (1000, 13, "mixed", "none"),
@@ -109,16 +128,21 @@ _7X7 = {
     "D3": (1000, 19, "mixed", "fpa"),
 }
 _9X9 = {
-    "E1": ("mixed", "none"),
-    "F1": ("mixed", "u"),
-    "G1": ("mixed", "q"),
-    "H1": ("mixed", "fpa"),
-    "H2": ("single", "fpa"),
+    "E1": (1000, 19, "mixed", "none"),
+    "F1": (1000, 19, "mixed", "u"),
+    "G1": (1000, 19, "mixed", "q"),
+    "H1": (1000, 19, "mixed", "fpa"),
+    "H2": (1000, 19, "single", "fpa"),
+    "H2-2400": (1000, 19, "single", "fpa", 2400),
 }
 
+ON_BOARDS = {
+    f"jacobsen2019/{name}": functools.partial(lambda settings, size: config(size, *settings), settings)
+    for name, settings in (_7X7 | _9X9).items()
+}  # name -> size -> configuration
+
 PRESETS = {
-    f"jacobsen2019/{name}": functools.partial(config, 7, *settings) for name, settings in _7X7.items()
-} | {
-    f"jacobsen2019/{name}": functools.partial(config, 9, 1000, 19, *settings)
-    for name, settings in _9X9.items()
+    f"jacobsen2019/{name}": functools.partial(ON_BOARDS[f"jacobsen2019/{name}"], size)
+    for size, names in ((7, _7X7), (9, _9X9))
+    for name in names
 }

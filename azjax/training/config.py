@@ -52,7 +52,8 @@ class SelfplayConfig(Checked, part="selfplay"):
     """How games are played and what is learned from them."""
 
     lanes: Count = 128  # games side by side
-    plies: Annotated[int, at_least(1), at_most(1_000_000)] = 16  # moves in each lane an iteration
+    # Moves in each lane an iteration; None: one game in each lane, to its end (Jacobsen 2019), and `replay.updates`.
+    plies: Annotated[int, at_least(1), at_most(1_000_000)] | None = 16
     temperature: FromZero = (
         1.0  # of the visits, in the first moves of a game (puct; gumbel explores by itself)
     )
@@ -82,6 +83,7 @@ class ReplayConfig(Checked, part="replay"):
     overwrite: SomeShare = 1.0  # the chance that a position replaces an old one in a full ring (Karki 2024)
     batch_size: Count = 256  # positions per update, over all groups
     reuse: Annotated[float, above(0), at_most(1000)] = 4.0  # how often a position is learned from, on average
+    updates: Count | None = None  # steps of the optimiser an iteration; None: as many as `reuse` asks for
     warm_up: Count = 2048  # positions stored before learning starts
     # Independent parts of games and replay; a device works on one or several, and more devices make more of them.
     groups: Count = 8
@@ -126,16 +128,24 @@ class OptimiserConfig(Checked, part="optimiser"):
 
     name: Literal["sgd", "adam", "adamw"] = "adamw"  # of optax
     learning_rate: Positive = 2e-3  # at its highest
-    decay: Literal["constant", "cosine", "steps"] = "constant"  # how the rate falls
+    decay: Literal["constant", "cosine", "steps", "boundaries", "plateau"] = "constant"  # how the rate falls
     warm_up_steps: Number = 0  # linear rise from 0
     decay_steps: Number = (
         0  # cosine: until the rate is 0; steps: every so many the rate falls by `step_factor`
     )
-    step_factor: FromZero = 0.1  # steps: what the rate is multiplied by
+    boundaries: tuple[Count, ...] = ()  # boundaries: after so many steps the rate falls by `step_factor`
+    plateau_steps: Count = 50  # plateau: losses are compared as means of so many steps
+    plateau_patience: Count = (
+        5  # plateau: the rate falls after so many means in a row that are no new least one
+    )
+    step_factor: FromZero = 0.1  # steps, boundaries, plateau: what the rate is multiplied by
     momentum: Decay = 0.9  # adam: b1
     second_momentum: Decay = 0.999  # adam: b2
     weight_decay: FromZero = 1e-4  # of kernels alone
     clip_norm: Positive | None = 1.0  # gradients longer than this are shortened
+    # Float16: losses are multiplied by this before gradients are taken, which are divided by it in float32, or small
+    # ones would be 0. Gradients that are not finite halve it, and 200 finite ones in a row double it.
+    loss_scale: Positive | None = None
     value_weight: FromZero = 1.0  # of the value's loss; the policy's is 1
     ownership_weight: FromZero = 0.0  # of the ownership head's loss
     margin_weight: FromZero = 0.0  # of the margin head's loss
@@ -145,10 +155,17 @@ class OptimiserConfig(Checked, part="optimiser"):
     def __post_init__(self):
         super().__post_init__()
         check(
-            self.decay == "constant" or self.decay_steps > 0,
+            self.decay not in ("cosine", "steps") or self.decay_steps > 0,
             "optimiser.decay_steps",
             f"above 0 with decay {self.decay!r}",
             self.decay_steps,
+        )
+        rising = all(one < other for one, other in zip(self.boundaries, self.boundaries[1:]))
+        check(
+            rising and bool(self.boundaries) == (self.decay == "boundaries"),
+            "optimiser.boundaries",
+            "rising numbers of steps with decay 'boundaries', and empty otherwise",
+            self.boundaries,
         )
 
     def schedule(self, learning_rate: Any = None) -> optax.Schedule:
@@ -158,8 +175,10 @@ class OptimiserConfig(Checked, part="optimiser"):
             after = optax.cosine_decay_schedule(rate, self.decay_steps)
         elif self.decay == "steps":
             after = optax.exponential_decay(rate, self.decay_steps, self.step_factor, staircase=True)
+        elif self.decay == "boundaries":
+            after = optax.piecewise_constant_schedule(rate, dict.fromkeys(self.boundaries, self.step_factor))
         else:
-            after = optax.constant_schedule(rate)
+            after = optax.constant_schedule(rate)  # a plateau is met on the way
         if self.warm_up_steps == 0:
             return after
         rise = optax.linear_schedule(0.0, rate, self.warm_up_steps)
@@ -203,6 +222,12 @@ class TrainConfig(Checked):
             f"a multiple of replay.groups ({groups})",
             self.selfplay.lanes,
         )
+        check(
+            self.selfplay.plies is not None or self.replay.updates is not None,
+            "replay.updates",
+            "given where selfplay.plies is None: nobody knows how long games will be",
+            None,
+        )
         longest = self.game.max_plies
         check(
             self.replay.capacity // groups >= longest,
@@ -226,9 +251,16 @@ class TrainConfig(Checked):
             )
 
     @property
+    def most_plies(self) -> int:
+        """Moves in each lane an iteration; where games are played to their ends, the most there can be."""
+        return self.game.max_plies if self.selfplay.plies is None else self.selfplay.plies
+
+    @property
     def updates(self) -> int:
         """Steps of the optimiser an iteration."""
-        played = self.selfplay.lanes * self.selfplay.plies
+        if self.replay.updates is not None:
+            return self.replay.updates
+        played = self.selfplay.lanes * self.most_plies
         return max(1, round(self.replay.reuse * played / self.replay.batch_size))
 
 

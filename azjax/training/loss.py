@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import optax.contrib
 
 from azjax.common.legality import mask_logits
 from azjax.envs import indexing
@@ -79,8 +80,10 @@ def make_loss(
 
 def make_optimiser(
     config: OptimiserConfig, rate: Callable[[jax.Array], jax.Array] | None = None
-) -> optax.GradientTransformation:
+) -> optax.GradientTransformationExtraArgs:
     """The optimiser; steps with gradients that are not finite are skipped and counted.
+
+    It wants the loss as the keyword `value`, for plateaus.
 
     Args:
       config: its settings.
@@ -100,12 +103,54 @@ def make_optimiser(
         steps = [optax.scale_by_adam(b1=config.momentum, b2=config.second_momentum), kernels, descent]
     if config.clip_norm is not None:
         steps = [optax.clip_by_global_norm(config.clip_norm), *steps]
-    return optax.apply_if_finite(optax.chain(*steps), max_consecutive_errors=np.iinfo(np.int32).max)
+    if config.decay == "plateau":
+        steps.append(
+            optax.contrib.reduce_on_plateau(
+                config.step_factor,
+                config.plateau_patience,
+                accumulation_size=config.plateau_steps,
+            )
+        )
+    finite = optax.apply_if_finite(optax.chain(*steps), max_consecutive_errors=np.iinfo(np.int32).max)
+    checked = optax.with_extra_args_support(finite)
+    return checked if config.loss_scale is None else _scaled(checked, config.loss_scale)
+
+
+class ScaledState(NamedTuple):
+    """The optimiser's state where losses are scaled."""
+
+    loss_scale: jax.Array  # [] by which the next loss is multiplied
+    finite_in_a_row: jax.Array  # [] int32, since the scale has changed
+    checked: Any  # the state of the optimiser within, which skips and counts what is not finite
+
+
+def _scaled(
+    checked: optax.GradientTransformationExtraArgs, scale: float
+) -> optax.GradientTransformationExtraArgs:
+    """An optimiser for the gradients of scaled losses (Micikevicius et al. 2018), with a scale that adapts."""
+
+    def init(params) -> ScaledState:
+        return ScaledState(jnp.float32(scale), jnp.int32(0), checked.init(params))
+
+    def update(gradients, state: ScaledState, params=None, **more):
+        gradients = jax.tree.map(lambda g: g.astype(jnp.float32) / state.loss_scale, gradients)
+        updates, inner = checked.update(gradients, state.checked, params, **more)
+        row = jnp.where(inner.last_finite, state.finite_in_a_row + 1, 0)
+        grows = row == _FINITE_STEPS
+        factor = jnp.where(inner.last_finite, jnp.where(grows, 2.0, 1.0), 0.5)
+        after = jnp.clip(state.loss_scale * factor, 1.0, _LARGEST_SCALE)
+        return updates, ScaledState(after, jnp.where(grows, 0, row), inner)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+_FINITE_STEPS = 200  # until the scale is doubled
+_LARGEST_SCALE = 2.0**24
 
 
 def update(
     loss: Callable,
-    optimiser: optax.GradientTransformation,
+    optimiser: optax.GradientTransformationExtraArgs,
     params: Params,
     opt_state: optax.OptState,
     keys: jax.Array,
@@ -114,27 +159,40 @@ def update(
 ) -> tuple[Params, optax.OptState, Losses]:
     """One step of the optimiser; gradients and losses are averaged over the devices of `axis_name`."""
 
+    scale = opt_state.loss_scale if isinstance(opt_state, ScaledState) else 1.0
+
     def weighted(weights):
         losses, statistics = loss(params._replace(weights=weights), keys, batch)
-        return losses.total, (losses, statistics)
+        return losses.total * scale, (losses, statistics)
 
     gradients, (losses, statistics) = jax.grad(weighted, has_aux=True)(params.weights)
     if axis_name is not None:
         gradients, losses = jax.lax.pmean((gradients, losses), axis_name)
-    updates, opt_state = optimiser.update(gradients, opt_state, params.weights)
-    finite = opt_state.last_finite
+    updates, opt_state = optimiser.update(gradients, opt_state, params.weights, value=losses.total)
+    finite = _checked(opt_state).last_finite
     statistics = jax.tree.map(lambda new, old: jnp.where(finite, new, old), statistics, params.statistics)
     return Params(optax.apply_updates(params.weights, updates), statistics), opt_state, losses
 
 
 def skipped_updates(opt_state: optax.OptState) -> jax.Array:
     """[] int32, how many steps had gradients that were not finite."""
-    return opt_state.total_notfinite
+    return _checked(opt_state).total_notfinite
 
 
 def skipped_in_a_row(opt_state: optax.OptState) -> jax.Array:
     """[] int32, how many of the last steps had such gradients, back to the last that had not."""
-    return opt_state.notfinite_count
+    return _checked(opt_state).notfinite_count
+
+
+def plateau_factor(opt_state: optax.OptState) -> jax.Array | float:
+    """By what the learning rate has fallen on plateaus so far; 1 without that decay."""
+    chained = _checked(opt_state).inner_state
+    states = [part for part in chained if isinstance(part, optax.contrib.ReduceLROnPlateauState)]
+    return states[0].scale if states else 1.0
+
+
+def _checked(opt_state: optax.OptState) -> optax.ApplyIfFiniteState:
+    return opt_state.checked if isinstance(opt_state, ScaledState) else opt_state
 
 
 def _policy_loss(logits, legal, batch: StoredPosition, axis_name) -> tuple[jax.Array, jax.Array]:

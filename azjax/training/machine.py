@@ -92,7 +92,7 @@ def iteration_operations(config: TrainConfig) -> float:
 
 def evaluations_of(config: TrainConfig) -> int:
     """Positions that the searches of one iteration ask the network about."""
-    return config.selfplay.lanes * config.selfplay.plies * (config.search.simulations + 1)
+    return config.selfplay.lanes * config.most_plies * (config.search.simulations + 1)
 
 
 def estimate(config: TrainConfig, devices: int) -> dict[str, float]:
@@ -120,7 +120,7 @@ def estimate(config: TrainConfig, devices: int) -> dict[str, float]:
     )
     evaluating = least_seconds(evaluation) * evaluations_of(config) / config.selfplay.lanes
     learning = least_seconds(update) * config.updates
-    made = config.selfplay.lanes * config.selfplay.plies
+    made = config.selfplay.lanes * config.most_plies
     return {
         "positions_per_second": made / (evaluating + learning),
         "evaluating_seconds": evaluating,

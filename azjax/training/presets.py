@@ -26,22 +26,30 @@ class Preset(NamedTuple):
 
     about: str  # one line
     make: Callable[[], TrainConfig]  # called when it is asked for: the games of pgx take a while to import
+    on_game: Callable[[Game], TrainConfig] | None = None  # the same on another board, if it depends on that
 
 
 _PRESETS: dict[str, Preset] = {}
 
 
-def register_preset(name: str, about: str, make: Callable[[], TrainConfig]) -> None:
+def register_preset(
+    name: str,
+    about: str,
+    make: Callable[[], TrainConfig],
+    *,
+    on_game: Callable[[Game], TrainConfig] | None = None,
+) -> None:
     """Gives a configuration a name; raises ConfigError if another has it.
 
     Args:
       name: what `azjax train NAME` and `preset` find it by.
       about: one line about it.
       make: returns the configuration.
+      on_game: returns what it is on another board, where more depends on that than the game.
     """
     if name in _PRESETS:
         raise ConfigError(f"there is a preset {name!r} already; choose another name")
-    _PRESETS[name] = Preset(about, make)
+    _PRESETS[name] = Preset(about, make, on_game)
 
 
 def preset_names() -> tuple[str, ...]:
@@ -54,13 +62,23 @@ def describe(name: str) -> str:
     return _find(name).about
 
 
-def preset(name: str) -> TrainConfig:
+def preset(name: str, game: Game | None = None) -> TrainConfig:
     """The configuration of that name, or plain settings for the default board of the game of that name.
+
+    Args:
+      name: see `preset_names`.
+      game: another board of the preset's game; what depends on the board, such as noise, follows it.
 
     Raises:
       ConfigError: there is neither such a preset nor such a game; the message lists the names there are.
     """
-    return _find(name).make()
+    found = _find(name)
+    made = found.make()
+    if game is None or game == made.game:
+        return made
+    if game.name != made.game.name:
+        raise ConfigError(f"the preset {name!r} is for {made.game.name}, not for {game.name}")
+    return dataclasses.replace(made if found.on_game is None else found.on_game(game), game=game)
 
 
 def _find(name: str) -> Preset:

@@ -62,7 +62,7 @@ def profile(
                     jax.block_until_ready(metrics)
 
     simulations = config.search.simulations
-    calls = config.selfplay.plies * (simulations + 1)
+    calls = config.most_plies * (simulations + 1)
     network = _time(network_calls(config, calls), rounds)
     rules = _time(_rules_calls(config, calls), rounds)
     learning = _time(update_calls(config, state), rounds)
@@ -76,7 +76,7 @@ def profile(
         + [{"part": "whole iteration", "seconds": whole, "share": 1.0}],
         "compile_seconds": compile_seconds,
         "megabytes": (memory.argument_size_in_bytes + memory.temp_size_in_bytes) / 2**20,
-        "positions_per_second": config.selfplay.lanes * config.selfplay.plies / whole,
+        "positions_per_second": config.selfplay.lanes * config.most_plies / whole,
         "share_of_peak": machine.iteration_operations(config) / whole / best,
         "peak": best,
         "peak_from": known_from,

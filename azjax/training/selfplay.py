@@ -2,7 +2,8 @@
 
 Each lane of the batch plays its own game. When that ends, its positions go to the replay ring with their true
 outcome, and a new game starts in the lane at once; what is unfinished carries over to the next call. So every
-position played is stored exactly once, and every stored position belongs to a finished game.
+position played is stored exactly once, and every stored position belongs to a finished game. Or else every lane plays
+one game to its end, and waits for the others, as Jacobsen (2019) has it.
 """
 
 from collections.abc import Callable
@@ -88,10 +89,10 @@ def play(
     params: AnyParams,
     lanes: Lanes,
     ring: replay.Ring,
-    plies: int,
+    plies: int | None,
     overwrite: float = 1.0,
 ) -> tuple[Lanes, replay.Ring, Counts]:
-    """Plays `plies` moves in every lane.
+    """Plays `plies` moves in every lane, or one game in every lane.
 
     Args:
       game: the rules.
@@ -103,38 +104,65 @@ def play(
       params: of the search's network.
       lanes: the games under way.
       ring: receives the finished ones; each of its groups serves an equal share of the lanes, in order.
-      plies: how many moves.
+      plies: how many moves; None for the game that stands in the lane, to its end.
       overwrite: the chance that a position takes an old one's place in a full ring.
     """
 
+    def is_over(lanes: Lanes) -> jax.Array:
+        return jax.vmap(game.is_terminal)(lanes.state)
+
     def ply(carry, _):
-        lanes, ring, counts = carry
-        key, search_key, action_key, opening_key, overwrite_key = split_key(lanes.key, 5)
-        output = search(params, search_key, lanes.state)
-        legal = jax.vmap(game.legal_action_mask)(lanes.state)
-        action = choose_action(action_key, output, lanes.ply, legal)
-        lanes = _remember(lanes, output)
+        before, ring, counts = carry
+        key, search_key, action_key, opening_key, overwrite_key = split_key(before.key, 5)
+        output = search(params, search_key, before.state)
+        legal = jax.vmap(game.legal_action_mask)(before.state)
+        action = choose_action(action_key, output, before.ply, legal)
+        lanes = _remember(before, output)
         with jax.named_scope("rules"):
             state = jax.vmap(game.step)(lanes.state, action)
             over = jax.vmap(game.is_terminal)(state)
         lanes = lanes._replace(state=state, ply=lanes.ply + 1, key=key)
+        if plies is None:  # what has ended before waits, and what it remembers behind its end is never read
+            waits = is_over(before)
+            over &= ~waits
+            lanes = _where(waits, before, lanes)
+            counts = counts._replace(positions=counts.positions - jnp.sum(waits))
         ring = _store_finished(game, value_targets, lanes, over, ring, overwrite, overwrite_key)
         counts = _count(counts, lanes, over, jax.vmap(game.rewards)(lanes.state)[:, 0])
-        new_state, new_ply = _new_games(openings, opening_key)
-
-        def renewed(old, new):
-            return jnp.where(over.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
-
-        lanes = lanes._replace(
-            state=jax.tree.map(renewed, lanes.state, new_state),
-            ply=renewed(lanes.ply, new_ply),
-            length=renewed(lanes.length, 0),
-        )
+        if plies is not None:
+            lanes = _renewed(openings, lanes, over, opening_key)
         return (lanes, ring, counts), None
 
     counts = Counts(jnp.int32(0), jnp.int32(0), jnp.int32(0), jnp.float32(0), jnp.int32(0))
-    (lanes, ring, counts), _ = jax.lax.scan(ply, (lanes, replay.begin_iteration(ring), counts), None, plies)
-    return lanes, ring, counts
+    carry = (lanes, replay.begin_iteration(ring), counts)
+    if plies is not None:
+        (lanes, ring, counts), _ = jax.lax.scan(ply, carry, None, plies)
+        return lanes, ring, counts
+    lanes, ring, counts = jax.lax.while_loop(
+        lambda carry: ~jnp.all(is_over(carry[0])), lambda carry: ply(carry, None)[0], carry
+    )
+    key, opening_key = split_key(lanes.key, 2)
+    everywhere = jnp.ones(lanes.ply.shape, bool)
+    return _renewed(openings, lanes._replace(key=key), everywhere, opening_key), ring, counts
+
+
+def _renewed(openings: Openings, lanes: Lanes, over: jax.Array, keys: jax.Array) -> Lanes:
+    """The lanes with new games where `over` [lanes]."""
+    state, ply = _new_games(openings, keys)
+    return _where(over, lanes._replace(state=state, ply=ply, length=jnp.zeros_like(lanes.length)), lanes)
+
+
+def _where(chosen: jax.Array, these: Lanes, others: Lanes) -> Lanes:
+    """The games of `these` lanes where `chosen` [lanes], else the others'; moments and keys are the others'."""
+
+    def choose(this, other):
+        return jnp.where(chosen.reshape(-1, *(1,) * (other.ndim - 1)), this, other)
+
+    return others._replace(
+        state=jax.tree.map(choose, these.state, others.state),
+        ply=choose(these.ply, others.ply),
+        length=choose(these.length, others.length),
+    )
 
 
 def _new_games(openings: Openings, keys: jax.Array) -> tuple[GameState, jax.Array]:

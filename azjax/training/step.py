@@ -264,7 +264,8 @@ def make_trainer(
         ready = (stored >= config.replay.warm_up) & (fewest > 0)
         state, losses = jax.lax.cond(ready, learn, warm_up, state)
         skipped = learner.skipped_updates(state.opt_state)
-        return state, Metrics(losses, counts, stored, skipped, rate(state.updates.clipped()))
+        learning_rate = rate(state.updates.clipped()) * learner.plateau_factor(state.opt_state)
+        return state, Metrics(losses, counts, stored, skipped, learning_rate)
 
     if mesh is None:
         return Trainer(functools.partial(start, begin_with), functools.partial(iterate, begin_with), learned)
@@ -433,7 +434,7 @@ def _ended_per_group(config: TrainConfig) -> int:
     """How many positions of games that end in an iteration there can be: those carried over, and those played."""
     if not config.selfplay.log:
         return 0
-    return config.selfplay.lanes // config.replay.groups * (config.selfplay.plies + config.game.max_plies)
+    return config.selfplay.lanes // config.replay.groups * (config.most_plies + config.game.max_plies)
 
 
 def _position_like(config: TrainConfig, lanes: selfplay.Lanes) -> replay.StoredPosition:

@@ -231,3 +231,34 @@ def test_what_a_user_got_wrong_is_one_line(capsys, tmp_path, monkeypatch, argume
     assert cli.main(list(arguments)) == 2
     error = capsys.readouterr().err
     assert complaint in error and len(error.strip().splitlines()) == 1
+
+
+def test_two_agents_play_and_take_turns_at_moving_first(tmp_path, capsys):
+    kept, drawn = tmp_path / "games.txt", tmp_path / "last.svg"
+    command = ["play", "hex", "random", "hexy?depth=1", "--size", "3", "--games", "3", "--vis", "--json"]
+    assert cli.main([*command, "--record", str(kept), "--draw", str(drawn)]) == 0
+    printed = capsys.readouterr()
+    games = records.read_records(kept)
+    assert [game.players[0] for game in games] == ["random", "hexy?depth=1", "random"]
+    assert all(records.replay(game) for game in games)
+    said = [json.loads(line) for line in printed.out.splitlines()]
+    assert [game["moves"] for game in said] == [texts(game) for game in games]
+    assert [game["result"] for game in said] == [game.result_text for game in games]
+    # Every move is shown, and the points are those of the results: Black has won where 1-0 stands.
+    assert printed.err.count(" plays ") == sum(len(game.moves) for game in games)
+    won = sum((game.result == 1) == (game.players[0] == "random") for game in games)
+    assert f"random {won}, hexy?depth=1 {3 - won}" in printed.err
+    assert drawn.read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    "options, wrong",
+    [
+        (["random", "--games", "2"], "--games and --vis are for two agents"),
+        (["random", "--vis"], "--games and --vis are for two agents"),
+        (["random", "random", "--side", "second"], "are for a person who plays"),
+    ],
+)
+def test_what_two_agents_do_not_need_is_refused(capsys, options, wrong):
+    assert cli.main(["play", "hex", *options, "--size", "3"]) == 2
+    assert wrong in capsys.readouterr().err

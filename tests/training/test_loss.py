@@ -377,3 +377,59 @@ def test_a_head_that_the_game_cannot_teach_is_refused():
     network = NetworkConfig(blocks=1, channels=8, margin=True)
     with pytest.raises(ConfigError, match=r"network.margin must be False for hex"):
         TrainConfig(game=Hex(size=3), network=network)
+
+
+WEIGHTS = {"w": jnp.ones((2, 2))}
+
+
+def steps_of(optimiser, gradients, losses) -> tuple[list[float], list]:
+    """The changes of one weight, and the states after each step."""
+    state, changes, states = optimiser.init(WEIGHTS), [], []
+    for gradient, loss in zip(gradients, losses):
+        change, state = optimiser.update(
+            {"w": jnp.full((2, 2), gradient)}, state, WEIGHTS, value=jnp.float32(loss)
+        )
+        changes.append(float(change["w"][0, 0]))
+        states.append(state)
+    return changes, states
+
+
+PLAIN = {"name": "sgd", "learning_rate": 1.0, "momentum": 0.0, "weight_decay": 0.0, "clip_norm": None}
+
+
+def test_the_rate_falls_where_the_loss_stands_still():
+    config = OptimiserConfig(**PLAIN, decay="plateau", plateau_steps=2, plateau_patience=2, step_factor=0.5)
+    # Means of two: 4, 3, 3, 3 (two that are no better: the rate falls), 1, 2, 2 (and again).
+    losses = [5, 3, 3, 3, 2, 4, 3, 3, 1, 1, 2, 2, 2, 2, 2]
+    changes, states = steps_of(learner.make_optimiser(config), [1.0] * len(losses), losses)
+    assert changes == [-1.0] * 7 + [-0.5] * 6 + [-0.25] * 2
+    assert [float(learner.plateau_factor(state)) for state in states] == [-change for change in changes]
+    assert learner.plateau_factor(learner.make_optimiser(OptimiserConfig(**PLAIN)).init(WEIGHTS)) == 1
+
+
+def test_a_loss_scale_is_taken_out_again_halved_by_overflow_and_doubled_after_200_steps():
+    optimiser = learner.make_optimiser(OptimiserConfig(**PLAIN, loss_scale=1024.0))
+    gradients = [1024.0 * 3, float("inf"), float("nan"), 256.0]
+    changes, states = steps_of(optimiser, gradients, [0.0] * 4)
+    assert changes == [-3.0, 0.0, 0.0, -1.0]  # 1024 twice halved is 256
+    assert [float(state.loss_scale) for state in states] == [1024, 512, 256, 256]
+    assert [int(learner.skipped_in_a_row(state)) for state in states] == [0, 1, 2, 0]
+    assert int(learner.skipped_updates(states[-1])) == 2
+    _, states = steps_of(optimiser, [1.0] * 200, [0.0] * 200)
+    assert [float(state.loss_scale) for state in states[-2:]] == [1024, 2048]
+
+
+def test_small_gradients_of_half_precision_survive_with_a_loss_scale():
+    def loss(params, keys, batch):
+        # What comes back through float16 is 2^-26, smaller than its smallest number, 2^-24.
+        half = params.weights["w"].astype(jnp.float16)
+        total = jnp.sum(half.astype(jnp.float32)) * 2.0**-26
+        return learner.Losses(total, *[jnp.float32(0)] * 5), {}
+
+    for scale, expected in ((None, 0.0), (2.0**15, -(2.0**-26))):
+        optimiser = learner.make_optimiser(OptimiserConfig(**PLAIN, loss_scale=scale))
+        params = Params({"w": jnp.zeros((2, 2))}, {})
+        state = optimiser.init(params.weights)
+        after, _, losses = learner.update(loss, optimiser, params, state, None, None, None)
+        assert float(after.weights["w"][0, 0]) == expected
+        assert float(losses.total) == 0  # of weights that are 0; what is reported is not scaled

@@ -26,7 +26,7 @@ MAX_CELLS = MAX_SIZE * MAX_SIZE
 SLOTS = 2 * (MAX_CELLS + 1) + 1
 FULL, HALF = 0, 1
 FULL_LIMIT = 12  # connections kept for a pair of points, the smallest ones
-HALF_LIMIT = 24
+HALF_LIMIT = 24  # others may keep fewer, see `fields`
 
 _POINTS = MAX_CELLS + 2
 _PAIRS = _POINTS * (_POINTS - 1) // 2
@@ -36,41 +36,61 @@ _NONE = np.uint64(0)
 _ALL = ~np.uint64(0)
 _RING = ((0, 1), (1, 0), (1, -1), (0, -1), (-1, 0), (-1, 1))
 
-FIELDS = [
-    ("cells", np.int64),  # the points are the cells, then the two sides
-    ("pair", np.int32, (_POINTS, _POINTS)),  # the number of a pair of points
-    ("neighbours", np.int32, (MAX_CELLS, 6)),  # clockwise; -1 off the board
-    ("sides", np.uint64, (2, 2)),  # of each player, the cells on the first and on the second side
-    ("owned", np.uint64, (SLOTS,)),  # the player's stones
-    ("head", np.int32, (SLOTS, _POINTS)),  # the point that stands for the group; -1 the opponent's stones
-    ("count", np.uint8, (SLOTS, 2, _PAIRS)),  # full and half connections
-    ("carrier", np.uint64, (SLOTS, _PAIRS, FULL_LIMIT + HALF_LIMIT)),  # first the full, then the half ones
-    ("common", np.uint64, (SLOTS,)),  # the cells in every half connection seen between the two sides
-    ("needed", np.uint64, (SLOTS,)),  # the cells in any of those that leave no more than this in common
-    ("queue_ends", np.int32, (_QUEUE_LIMIT, 2)),  # new full connections, to be tried with all others
-    ("queue_carrier", np.uint64, (_QUEUE_LIMIT,)),
-    ("queue_next", np.int64),
-    ("queue_end", np.int64),
-    ("or_queue", np.int32, (_PAIRS, 2)),  # pairs with new half connections
-    ("in_or_queue", np.uint8, (_PAIRS,)),
-    ("or_queue_end", np.int64),
-    ("points", np.int32, (_POINTS,)),  # room for the list of the heads
-    ("halves", np.uint64, (HALF_LIMIT,)),  # room for the half connections of a pair
-]
+
+def fields(slots: int = SLOTS, full_limit: int = FULL_LIMIT, half_limit: int = HALF_LIMIT) -> list[tuple]:
+    """The fields of a record with so many slots; with lower limits less is found, in less time."""
+    return [
+        ("cells", np.int64),  # the points are the cells, then the two sides
+        ("pair", np.int32, (_POINTS, _POINTS)),  # the number of a pair of points
+        ("neighbours", np.int32, (MAX_CELLS, 6)),  # clockwise; -1 off the board
+        ("sides", np.uint64, (2, 2)),  # of each player, the cells on the first and on the second side
+        ("owned", np.uint64, (slots,)),  # the player's stones
+        ("head", np.int32, (slots, _POINTS)),  # the point that stands for the group; -1 the opponent's stones
+        ("count", np.uint8, (slots, 2, _PAIRS)),  # full and half connections
+        (
+            "carrier",
+            np.uint64,
+            (slots, _PAIRS, full_limit + half_limit),
+        ),  # first the full, then the half ones
+        ("common", np.uint64, (slots,)),  # the cells in every half connection seen between the two sides
+        ("needed", np.uint64, (slots,)),  # the cells in any of those that leave no more than this in common
+        ("queue_ends", np.int32, (_QUEUE_LIMIT, 2)),  # new full connections, to be tried with all others
+        ("queue_carrier", np.uint64, (_QUEUE_LIMIT,)),
+        ("queue_next", np.int64),
+        ("queue_end", np.int64),
+        ("or_queue", np.int32, (_PAIRS, 2)),  # pairs with new half connections
+        ("in_or_queue", np.uint8, (_PAIRS,)),
+        ("or_queue_end", np.int64),
+        ("points", np.int32, (_POINTS,)),  # room for the list of the heads
+        ("halves", np.uint64, (half_limit,)),  # room for the half connections of a pair
+    ]
 
 
-def prepare(work: np.void, size: int) -> None:
-    """Writes the tables of a board into a record of zeros."""
-    cells = size * size
+FIELDS = fields()
+
+
+def prepare(work: np.void, size: int, chosen: np.ndarray | None = None) -> None:
+    """Writes the tables of a board into a record.
+
+    Args:
+      work: the record, zeros or one that was prepared before.
+      size: of the board.
+      chosen: [n] the cells that are looked at, at most MAX_CELLS, and known by their place in this list; what needs
+        others is not found. None for all of a board up to 8x8.
+    """
+    chosen = np.arange(size * size) if chosen is None else chosen
+    cells = len(chosen)
     low, high = np.tril_indices(cells + 2, -1)[::-1]
     work["cells"] = cells
     work["pair"][low, high] = work["pair"][high, low] = np.arange(len(low))
-    work["neighbours"][:cells] = neighbour_cells(size)
-    row, column = np.divmod(np.arange(cells), size)
+    place = np.full(size * size + 1, -1)  # the last is off the board
+    place[chosen] = np.arange(cells)
+    work["neighbours"][:cells] = place[neighbour_cells(size)[chosen]]
+    row, column = np.divmod(chosen, size)
     bit = np.uint64(1) << np.arange(cells, dtype=np.uint64)
     for player, line in enumerate((row, column)):
-        for side, place in enumerate((0, size - 1)):
-            work["sides"][player, side] = np.bitwise_or.reduce(bit[line == place])
+        for side, end in enumerate((0, size - 1)):
+            work["sides"][player, side] = np.bitwise_or.reduce(bit[line == end], initial=np.uint64(0))
 
 
 def neighbour_cells(size: int) -> np.ndarray:
@@ -82,6 +102,12 @@ def neighbour_cells(size: int) -> np.ndarray:
         inside = (0 <= r) & (r < size) & (0 <= c) & (c < size)
         around.append(np.where(inside, r * size + c, -1))
     return np.stack(around, axis=1).astype(np.int32)
+
+
+@numba.njit(cache=True)
+def _full_limit(work):
+    """How many full connections a pair has room for; behind them stand the half ones."""
+    return work.carrier.shape[2] - len(work.halves)
 
 
 @numba.njit(cache=True)
@@ -128,7 +154,7 @@ def joined(work, slot, kind):
 def smallest_carrier(work, slot, kind):
     """Of the connections of the two sides, of which there must be one."""
     pair = work.pair[work.cells, work.cells + 1]
-    first = kind * FULL_LIMIT
+    first = kind * _full_limit(work)
     best = work.carrier[slot, pair, first]
     for i in range(first + 1, first + work.count[slot, kind, pair]):
         if count_bits(work.carrier[slot, pair, i]) < count_bits(best):
@@ -162,7 +188,7 @@ def _copy_without(work, source, target, lost):
         for j in range(i):
             pair = work.pair[work.points[i], work.points[j]]
             for kind in range(2):
-                first = kind * FULL_LIMIT
+                first = kind * _full_limit(work)
                 kept = first
                 for k in range(first, first + work.count[source, kind, pair]):
                     carrier = work.carrier[source, pair, k]
@@ -179,7 +205,7 @@ def _recount_common(work, slot):
     work.common[slot] = _ALL
     work.needed[slot] = _NONE
     for i in range(work.count[slot, HALF, pair]):
-        _note_half(work, slot, work.carrier[slot, pair, FULL_LIMIT + i])
+        _note_half(work, slot, work.carrier[slot, pair, _full_limit(work) + i])
 
 
 @numba.njit(cache=True)
@@ -239,12 +265,12 @@ def _take_out_of_carriers(work, slot, bit):
             x, y = np.int64(work.points[i]), np.int64(work.points[j])
             pair = work.pair[x, y]
             for kind in range(2):
-                k = kind * FULL_LIMIT
-                while k < kind * FULL_LIMIT + work.count[slot, kind, pair]:
+                k = kind * _full_limit(work)
+                while k < kind * _full_limit(work) + work.count[slot, kind, pair]:
                     carrier = work.carrier[slot, pair, k]
                     if carrier & bit:
                         work.count[slot, kind, pair] -= 1
-                        last = kind * FULL_LIMIT + work.count[slot, kind, pair]
+                        last = kind * _full_limit(work) + work.count[slot, kind, pair]
                         work.carrier[slot, pair, k] = work.carrier[slot, pair, last]
                         _add(work, slot, kind, x, y, carrier & ~bit)
                     else:
@@ -270,7 +296,9 @@ def _merge(work, slot, point, group):
         for kind in range(2):
             if other != group:
                 for i in range(work.count[slot, kind, pair]):
-                    _add(work, slot, kind, group, other, work.carrier[slot, pair, kind * FULL_LIMIT + i])
+                    _add(
+                        work, slot, kind, group, other, work.carrier[slot, pair, kind * _full_limit(work) + i]
+                    )
             work.count[slot, kind, pair] = 0
     work.head[slot, point] = group
 
@@ -280,24 +308,24 @@ def _add(work, slot, kind, x, y, carrier):
     """Adds a connection, unless a better one is known; those that it betters go."""
     pair = work.pair[x, y]
     for known in range(kind + 1):
-        for i in range(known * FULL_LIMIT, known * FULL_LIMIT + work.count[slot, known, pair]):
+        for i in range(known * _full_limit(work), known * _full_limit(work) + work.count[slot, known, pair]):
             if work.carrier[slot, pair, i] & ~carrier == 0:
                 return
     if kind == HALF and x >= work.cells and y >= work.cells:
         _note_half(work, slot, carrier)
     for worse in range(kind, 2):
-        end = worse * FULL_LIMIT + np.int64(work.count[slot, worse, pair])
-        i = worse * FULL_LIMIT
+        end = worse * _full_limit(work) + np.int64(work.count[slot, worse, pair])
+        i = worse * _full_limit(work)
         while i < end:
             if carrier & ~work.carrier[slot, pair, i] == 0:
                 end -= 1
                 work.carrier[slot, pair, i] = work.carrier[slot, pair, end]
             else:
                 i += 1
-        work.count[slot, worse, pair] = end - worse * FULL_LIMIT
-    first = kind * FULL_LIMIT
+        work.count[slot, worse, pair] = end - worse * _full_limit(work)
+    first = kind * _full_limit(work)
     end = first + np.int64(work.count[slot, kind, pair])
-    if end - first == (FULL_LIMIT if kind == FULL else HALF_LIMIT):
+    if end - first == (_full_limit(work) if kind == FULL else len(work.halves)):
         largest, most = first, np.int64(0)
         for i in range(first, end):
             cells = count_bits(work.carrier[slot, pair, i])
@@ -401,7 +429,7 @@ def _apply_or(work, slot, x, y):
     common = _ALL
     half = work.halves  # a copy, for what is added below drops half connections from the list
     for i in range(count):
-        half[i] = work.carrier[slot, pair, FULL_LIMIT + i]
+        half[i] = work.carrier[slot, pair, _full_limit(work) + i]
         common &= half[i]
     if common:
         return
