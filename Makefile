@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.up-to-date
+TPU_STAMP := .venv-tpu/.up-to-date
 # uv where it is installed, else pip.
 INSTALL := $(if $(shell command -v uv),uv pip install --python $(BIN)/python,$(BIN)/python -m pip install --disable-pip-version-check) --quiet
 # A file of tests stays in one process, which makes its fixtures once; tests/conftest.py says which files begin.
@@ -11,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.2
 
-.PHONY: setup constraints train gallery test test-quick soak lint clean
+.PHONY: setup constraints train gallery test test-quick check-tpu soak lint clean
 
 setup: $(STAMP)
 
@@ -41,6 +42,18 @@ test: setup lint
 test-quick: setup lint
 	$(PYTEST) -m "not slow"
 
+# Compiles the training iteration for TPUs and a GPU that are not there, and checks what came of it: three programs, a
+# minute of one core each. The compilers (libtpu, the CUDA plugin; about 1 GB) have an environment of their own.
+check-tpu: $(TPU_STAMP)
+	.venv-tpu/bin/python -m experiments.accelerator.check --keep
+
+$(TPU_STAMP): pyproject.toml constraints.txt
+	test -x .venv-tpu/bin/python || $(PYTHON) -m venv .venv-tpu
+	.venv-tpu/bin/python -m pip install --quiet --constraint constraints.txt --editable . 'jax[tpu]'
+	.venv-tpu/bin/python -m pip install --quiet --no-deps $(foreach name,plugin pjrt,jax-cuda13-$(name)==$(shell \
+	    sed -n 's/^jax==//p' constraints.txt))
+	touch $@
+
 # Some hours: over 10,000 spoiled inputs, 200 damaged runs, 50 kills, and two hours of watched memory.
 soak: setup
 	$(BIN)/python -m pytest --soak --hypothesis-profile soak tests/cli/test_fuzz.py tests/training/test_chaos.py tests/training/test_presets.py
@@ -55,4 +68,4 @@ lint: setup
 	$(BIN)/pyrefly check
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .jax_cache
+	rm -rf .venv .venv-tpu build dist *.egg-info .pytest_cache .ruff_cache .jax_cache

@@ -36,7 +36,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from azjax.envs import core, drawing
+from azjax.envs import core, drawing, indexing
 
 MAX_SIZE = 19
 SWAP_TEXT = "swap-pieces"
@@ -349,13 +349,14 @@ class Hex:
     @functools.cached_property
     def _neighbours(self) -> np.ndarray:
         """[cells, 6] int32, clockwise; off the board stands the cell itself, which is empty before a move."""
-        row, column = np.divmod(np.arange(self._cells), self.size)
-        around = []
-        for down, right in _RING:
-            r, c = row + down, column + right
-            inside = (0 <= r) & (r < self.size) & (0 <= c) & (c < self.size)
-            around.append(np.where(inside, r * self.size + c, np.arange(self._cells)))
+        around = [self._beside(np.arange(self._cells), *step) for step in _RING]
         return np.stack(around, axis=1).astype(np.int32)
+
+    def _beside(self, cell, down: int, right: int):
+        """The cells, numpy's or jax's, so many rows down and columns to the right; off the board the cell itself."""
+        r, c = cell // self.size + down, cell % self.size + right
+        inside = (0 <= r) & (r < self.size) & (0 <= c) & (c < self.size)
+        return cell + inside * (down * self.size + right)
 
     def _transposed(self, cells):
         return cells.reshape(self.size, self.size).T.reshape(self._cells)
@@ -363,9 +364,15 @@ class Hex:
     def _place(self, x: HexState, action: jax.Array) -> HexState:
         dtype = self._label_dtype
         sign = jnp.where(x.current_player == 0, 1, -1).astype(dtype)
-        mover_cell = jnp.asarray(self.action_frames)[x.current_player, action]
+        transposed = action % self.size * self.size + action // self.size
+        mover_cell = jnp.where(x.current_player == 0, action, transposed)
         stone = (mover_cell + 1).astype(dtype)
-        around = x.board[jnp.asarray(self._neighbours)[action]] * sign
+        around = sign * indexing.by_platform(
+            x.board,
+            action,
+            cpu=lambda board, action: board[jnp.asarray(self._neighbours)[action]],
+            accelerator=self._around_by_mask,
+        )
         # Two neighbours beside each other are one group if both are the mover's: three pairs tell all.
         # The new stone's own label stands in where there is none, for no group on the board has it.
         pairs = [jnp.where(around[i] > 0, around[i], around[i + 1]) for i in (0, 2, 4)]
@@ -377,15 +384,19 @@ class Hex:
         label = jnp.where(wins, dtype(self._cells + 1), jnp.where(reaches_bottom, last, first))
         joined = functools.reduce(jnp.logical_or, [x.board == group * sign for group in groups])
         board = jnp.where(joined & ~x.over, label * sign, x.board)
-        # A scatter makes XLA write the board down. Were every cell compared with the action, XLA would
+        # The scatter of a CPU makes XLA write the board down. Were every cell compared with the action, XLA would
         # fuse the step into an observation that follows and repeat it for each number there: measured on
         # 11x11, random play through `core.Env` is then six times slower.
-        board = board.at[action].set(jnp.where(x.over, board[action], label * sign))
+        board = indexing.put(board, action, jnp.where(x.over, indexing.take(board, action), label * sign))
         return HexState(
             board=board,
             current_player=jnp.where(x.over, x.current_player, 1 - x.current_player),
             over=x.over | wins,
         )
+
+    def _around_by_mask(self, board: jax.Array, action: jax.Array) -> jax.Array:
+        """[6] what stands on the `_neighbours` of a cell, without a table to look them up in."""
+        return jnp.stack([indexing.take_by_mask(board, self._beside(action, *step)) for step in _RING])
 
     def _play_until_no_swap_can_come(self, x: HexState, key: jax.Array) -> HexState:
         for subkey in jax.random.split(key):

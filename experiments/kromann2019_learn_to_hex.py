@@ -30,7 +30,7 @@ from azjax.agents import learned as agents
 from azjax.agents import make_agent
 from azjax.common.agent import random_act
 from azjax.envs import Hex
-from azjax.evaluation import statistics
+from azjax.evaluation import statistics, suites, truth
 from azjax.evaluation.arena import make_match, wilson_interval
 from azjax.learners import session
 from azjax.learners.core import LearnerConfig
@@ -38,6 +38,7 @@ from azjax.learners.es import ESConfig
 from azjax.learners.games import match
 from azjax.learners.td import TDConfig
 from azjax.plots import learners as curves
+from azjax.solvers import make_solver
 from experiments import study
 
 KINDS = {"td": TDConfig, "es": ESConfig}
@@ -58,6 +59,7 @@ class Settings:
     sessions: int = 3  # side by side; the plain setting has five
     pairs: int = 100  # of games against UCT, each played with both colours
     baseline_games: int = 50_000
+    perfect_positions: int = 20_000  # that the agents are asked about on 4x4; 3x3 has fewer
 
 
 QUICK = Settings()
@@ -212,12 +214,14 @@ def run_baseline(work: study.Work[Settings]) -> None:
 
 def run_experiment(work: study.Work[Settings], name: str) -> None:
     """Runs the settings of an experiment and compares them with the thesis."""
-    rows, notes = {}, ["Percent of games won; means over sessions with Student's 95 % intervals."]
+    rows, drawn = {}, {}
+    notes = ["Percent of games won; means over sessions with Student's 95 % intervals."]
     for setting in experiments()[name]:
         run = run_of(work, setting, name)
         found = points_of(work, run)
         method = setting.method.upper()
         rows[f"{method} {setting.label}"] = cells(setting, run, found)
+        drawn[f"{method} {setting.label}"] = as_rows(run.config, found)
         if name in DRAWN:
             picture = curves.draw(as_rows(run.config, found), f"{method}, {setting.label}")
             work.figure(f"{name}-{setting.method}", picture)
@@ -231,6 +235,48 @@ def run_experiment(work: study.Work[Settings], name: str) -> None:
             )
             notes += [_note(method, opponent, found, result) for opponent, result in games.items()]
     work.table(name, name, rows, notes=notes)
+    work.figure(name, curves.compare(drawn, title=name))
+
+
+def run_perfect_play(work: study.Work[Settings]) -> None:
+    """In how many positions of 3x3 and 4x4 the agents keep the value of the game, by the solver."""
+    rows, limit = {}, work.settings.perfect_positions
+    for size in (3, 4):
+        for method in KINDS:
+            run = run_of(work, Setting(method, f"{size}x{size}", {"game": Hex(size)}), "board-size")
+            rows[f"{method.upper()} {size}x{size}"] = work.once(
+                f"{run.name} perfect play",
+                functools.partial(perfect_play, run, method, limit),
+                config=run.config,
+                positions=limit,
+            )
+    title = "Perfect play: positions in which the value of the game is kept, %"
+    note = "The session with most wins. Where it matters: some moves do not keep it. Random: a random mover."
+    work.table("perfect-play", title, rows, notes=(note,))
+
+
+def perfect_play(run: study.StudyRun, method: str, limit: int) -> dict[str, Any]:
+    """The share of positions, of all or of so many drawn, in which an agent plays an optimal move; by who moves."""
+    game = run.config.game
+    agent, solver = LOADERS[method](run.path, game), make_solver(game)
+
+    def kept(actions: Any) -> dict[str, Any]:
+        return truth.whole_game(solver, actions, limit=limit)
+
+    key = jax.random.key(0)
+    ours, random = (
+        kept(functools.partial(suites.ask, player, key)) for player in (agent, make_agent("random", game))
+    )
+    matters = ours["kept_where_it_matters"]
+    return {
+        "positions": matters["all"].total,
+        "every one": ours["every_position"],
+        "where it matters": 100 * matters["all"].share,
+        "random": 100 * random["kept_where_it_matters"]["all"].share,
+        "Black": 100 * matters["first_player"].share,
+        "White": 100 * matters["second_player"].share,
+        "all": 100 * ours["kept"]["all"].share,
+    }
 
 
 def as_rows(config: LearnerConfig, found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -280,7 +326,8 @@ STUDY = study.Study(
             "traps": "Two mistakes of the original turned on again.",
             "fast": "azjax's own settings, and games against UCT.",
         }.items()
-    },
+    }
+    | {"perfect-play": run_perfect_play},
     costs=lambda settings: [],
 )
 

@@ -92,12 +92,13 @@ from azjax.evaluation.statistics import Mean
 from azjax.learners import session
 from azjax.learners.supervised import SupervisedConfig
 from azjax.plots import style
-from azjax.training import checkpoint, profiling
+from azjax.training import alphazero, checkpoint, profiling
 from azjax.training.config import TrainConfig, config_from_dict, config_to_dict
 
 S = TypeVar("S")
 RESULTS = pathlib.Path(__file__).parent / "results"
 RUNS = pathlib.Path("runs")  # git ignores it
+_OWN_PARTS = ("search", "loss", "openings", "value_targets", "schedule")  # of a training
 _PACKAGES = ("azjax", "jax", "jaxlib", "flax", "optax", "mctx", "numpy", "scipy")
 
 
@@ -233,18 +234,12 @@ class StudyRun:
     def trained(self) -> checkpoint.Run:
         """The run, after its last iteration."""
         folder = self._work.out / self.name
-        kind = type(self.config)
         if self._is_finished(folder):
-            return checkpoint.open_run(folder, self.config, kind)
-        self._work.say(f"training {self.name}, {self.config.iterations:,} iterations, in {folder}")
-        resume = (folder / "config.json").exists()
-        started = time.process_time()
-        run = self._train(folder, resume)
-        if run.interrupted:
-            raise Stopped
-        seconds = (run.read_metrics() or [{}])[-1].get("seconds", math.nan)
-        # CPU time of a run that was stopped is that of its last part alone; its seconds are those of all parts.
-        self._work.note_cost(f"run {self.name}", seconds, None if resume else time.process_time() - started)
+            run = checkpoint.open_run(folder, self.config, type(self.config))
+        else:
+            run = self._train_on(folder)
+        if isinstance(self.config, TrainConfig) and 0 not in run.snapshots:
+            self._keep_start(run)
         return run
 
     @property
@@ -261,6 +256,27 @@ class StudyRun:
             return False
         run = checkpoint.open_run(folder, self.config, type(self.config))
         return run.config.iterations <= max(run.iterations, default=0)
+
+    def _train_on(self, folder: pathlib.Path) -> checkpoint.Run:
+        """Trains until the last iteration, and notes what it cost; raises Stopped if that is interrupted."""
+        self._work.say(f"training {self.name}, {self.config.iterations:,} iterations, in {folder}")
+        resume = (folder / "config.json").exists()
+        started = time.process_time()
+        run = self._train(folder, resume)
+        if run.interrupted:
+            raise Stopped
+        seconds = (run.read_metrics() or [{}])[-1].get("seconds", math.nan)
+        # CPU time of a run that was stopped is that of its last part alone; its seconds are those of all parts.
+        self._work.note_cost(f"run {self.name}", seconds, None if resume else time.process_time() - started)
+        return run
+
+    def _keep_start(self, run: checkpoint.Run) -> None:
+        """Keeps the weights that the run began with as those of iteration 0, so that sweeps begin there."""
+        origin = None if self._begun_from is None else self._begun_from.path
+        parts = {name: part for name, part in self._options.items() if name in _OWN_PARTS}
+        learning = alphazero.make_learning(self.config, init_from=origin, parts=parts)
+        state = learning.warm_start(learning.init())
+        checkpoint.export_agent(run.path / "agents" / "0.npz", self.config, jax.device_get(state.average))
 
     def _train(self, folder: pathlib.Path, resume: bool) -> checkpoint.Run:
         show, total = self._work.progress, self.config.iterations
@@ -330,17 +346,30 @@ class Work(Generic[S]):
         return StudyRun(self, name, config, begun_from, options)
 
     def sweep(
-        self, run: StudyRun, judge: str, *, options: JudgeOptions | None = None
+        self,
+        run: StudyRun,
+        judge: str,
+        *,
+        options: JudgeOptions | None = None,
+        name: str | None = None,
+        **what: Any,
     ) -> list[dict[str, Any]]:
-        """What a judge finds in every checkpoint of a run, in order; see `azjax.evaluation.judges` for its text.
+        """What a judge finds in every checkpoint of a run, in order; the weights it began with are iteration 0.
 
         The rows are those of `azjax.evaluate`: their field `iteration` says which checkpoint.
+
+        Args:
+          run: the run.
+          judge: see `azjax.evaluation.judges`.
+          options: of the judge, where its text leaves them open.
+          name: what to call it instead of its text, which may name a file; what that file holds, `what` should tell.
+          **what: further settings that the result depends on, as plain data.
         """
-        name = f"{run.name} {judge}"
-        settings = {} if options is None else {"options": _plain(options)}
+        name = judge if name is None else name
+        settings = {"judge": name} if options is None else {"judge": name, "options": _plain(options)}
         return self._kept_or_made(
-            name,
-            run.identity | {"judge": judge} | settings,
+            f"{run.name} {name}",
+            run.identity | settings | what,
             lambda: evaluate(run.trained, judge, options=options, progress=self.progress)[judge].rows,
             run.config,
         )
@@ -392,7 +421,11 @@ class Work(Generic[S]):
         }
         kept = {"title": title, "rows": plain, "notes": list(notes)}
         atomic.write_text(self.results / f"{name}.json", json.dumps(kept, indent=1) + "\n")
-        atomic.write_text(self.results / f"{name}.md", markdown(title, columns, lines, notes))
+        text = markdown(title, columns, lines, notes)
+        atomic.write_text(self.results / f"{name}.md", text)
+        if not self._console.is_terminal:
+            self._console.print(text, soft_wrap=True, markup=False, highlight=False)
+            return
         shown = RichTable(*columns, title=title, box=box.SIMPLE_HEAD)
         for column in shown.columns[1:]:
             column.justify = "right"
@@ -404,6 +437,11 @@ class Work(Generic[S]):
         """Writes NAME.png; see `azjax.plots.style`."""
         self.results.mkdir(parents=True, exist_ok=True)
         style.save(figure, self.results / f"{name}.png")
+
+    def drawing(self, name: str, svg: str) -> None:
+        """Writes NAME.svg; see `azjax.plots.boards`."""
+        self.results.mkdir(parents=True, exist_ok=True)
+        atomic.write_text(self.results / f"{name}.svg", svg)
 
     def note_command(self, study: str, line: str) -> None:
         """Adds a command to the manifest, with the settings and versions of now."""

@@ -1,6 +1,6 @@
 """One of several processes of a run that hardly computes anything, through the loop that all learners share.
 
-python -m tests.process_cases FOLDER PLACE [SAVE_EVERY [solve]]     # PLACE as after --distributed
+python -m tests.process_cases FOLDER PLACE [SAVE_EVERY [solve] [resume]]     # PLACE as after --distributed
 
 It prints a JSON line for each iteration; with `solve`, the first process judges the first one by solving small games.
 """
@@ -17,7 +17,7 @@ def main(folder: str, place: str, save_every: str = "1000000000", *options: str)
     """Trains until it is stopped."""
     distributed.join_processes(place)
     with distributed.stopping_together():
-        code = train(folder, int(save_every), "solve" in options)
+        code = train(folder, int(save_every), "solve" in options, "resume" in options)
     sys.exit(code)
 
 
@@ -31,7 +31,7 @@ def solved_values() -> list[float]:
     return [float(solver_for(game).value(start_of(game))[0]) for game in games]
 
 
-def train(folder: str, save_every: int, solve: bool) -> int:
+def train(folder: str, save_every: int, solve: bool, resume: bool) -> int:
     """A run without end; returns the exit code."""
     import jax
     import jax.numpy as jnp
@@ -69,6 +69,7 @@ def train(folder: str, save_every: int, solve: bool) -> int:
     config = dataclasses.replace(SIX, iterations=10**9, save_every=save_every)
     run = loop.train(
         *(make, config, folder),
+        resume=resume,
         watch=lambda row: print(json.dumps(row), flush=True),
         say=lambda text: print(text, file=sys.stderr, flush=True),
     )

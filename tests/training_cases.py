@@ -1,6 +1,6 @@
 """Small runs that the training tests share; also a script, for tests that need a process of their own.
 
-python -m tests.training_cases devices 1,2,4,8     # one JSON line a number of devices
+python -m tests.training_cases devices 1,2,4,8,16    # one JSON line a number of devices
 python -m tests.training_cases train FOLDER 12     # a run, as the command line makes it
 """
 
@@ -10,6 +10,7 @@ import json
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from azjax import training
@@ -17,6 +18,7 @@ from azjax.envs import Hex
 from azjax.evaluation.live import make_judge
 from azjax.nn.networks import NetworkConfig
 from azjax.training import alphazero as run
+from azjax.training import replay
 from azjax.training.config import (
     EvaluationConfig,
     OptimiserConfig,
@@ -49,6 +51,13 @@ def digest(tree) -> str:
     return total.hexdigest()
 
 
+def append_game(ring, group, rows, length, replaces=True):
+    """One game that ends alone, in a group's only lane."""
+    lane = jnp.arange(len(ring.written))
+    rows = jax.tree.map(lambda column: jnp.broadcast_to(column, (len(lane), *column.shape)), rows)
+    return replay.append_games(ring, rows, jnp.where(lane == group, length, 0), replaces)
+
+
 def at_the_limit(ring):
     """The same ring when its counters are about to pass 2^31: larger by multiples of their periods."""
 
@@ -63,7 +72,8 @@ def at_the_limit(ring):
 
 def play_on(devices: int, iterations: int) -> dict:
     """A few iterations on some devices: fingerprints of what was played, and the weights learned."""
-    trainer = training.make_trainer(SMALL, training.make_mesh(devices))
+    config = dataclasses.replace(SMALL, replay=dataclasses.replace(SMALL.replay, groups=16))
+    trainer = training.make_trainer(config, training.make_mesh(devices))
     state = trainer.init(jax.random.key(0))
     played = []
     for _ in range(iterations):

@@ -2,7 +2,8 @@
 
 A text is a name, for some followed by `:` and an argument, and by options: `NAME[:ARGUMENT][?OPTION=VALUE&...]`, as in
 `az:runs/hex6?sims=200&search=puct`; see `azjax.common.texts`. `make_agent` reads it; `agent_forms` lists all there are,
-and `register_agent` adds one's own. The folder of a run or a file saved in it names the run's agent too.
+and `register_agent` adds one's own. The folder of a run or a file saved in it names the run's agent too, and so does
+the name of a ready network, such as `hex3`, unless there is a run of that name.
 
 The argument of `gtp` is a command line, which may contain question marks of its own: only the last one before
 `timeout=` or `commands=` begins its options, as in `gtp:mohex --quiet?timeout=30&commands=param_mohex max_time 5`.
@@ -16,7 +17,8 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from azjax.agents import plain, trained
+from azjax.agents import plain, ready, trained
+from azjax.agents.ready import ready_networks
 from azjax.common import texts
 from azjax.common.agent import Act, Agent, AgentError
 from azjax.common.progress import Progress
@@ -35,6 +37,7 @@ __all__ = [
     "agent_forms",
     "check_text",
     "make_agent",
+    "ready_networks",
     "register_agent",
     "run_of",
     "trained_agent",
@@ -54,7 +57,7 @@ def make_agent(text: str, game: "Game | Env", *, progress: Progress | None = Non
       AgentError: the text names no agent, or one that cannot play this game. The message says what would work.
     """
     game = unwrapped(game)
-    text = trained_agent(text)[0] if _is_path(text) else text
+    text = trained_agent(text)[0] if _is_run(text) else text
     name, argument, options = _parse(text)
     form = _FORMS[name]
     if form.games is not None and game.name not in form.games:
@@ -108,7 +111,7 @@ def register_agent(
 
 def check_text(text: str) -> None:
     """Raises AgentError unless a text names an agent; whether that can be made is seen when it is."""
-    if not _is_path(text):
+    if not _is_run(text):
         _parse(text)
 
 
@@ -125,7 +128,7 @@ def agent_forms() -> str:
 
 def run_of(text: str) -> str | None:
     """The run (a folder or an agent.npz) of an agent `az:RUN` or `net:RUN`; None of all others."""
-    text = trained_agent(text)[0] if _is_path(text) else text
+    text = trained_agent(text)[0] if _is_run(text) else text
     name, argument = _name_and_argument(text)
     return argument if name in ("az", "net") else None
 
@@ -134,13 +137,13 @@ def trained_agent(text: str) -> tuple[str, Game | None]:
     """The agent of a run, and what the run has learned to play.
 
     Args:
-      text: of an agent; or the folder of a run, or a file saved in it, such as an agent.npz.
+      text: of an agent; or the folder of a run, a file saved in it, such as an agent.npz, or a ready network's name.
 
     Returns:
       The agent's text, which for the run `runs/hex5` is `az:runs/hex5`, and the game of its run; None for an agent
       that needs no run, or for a text that names no agent.
     """
-    if _is_path(text):
+    if _is_run(text):
         for name in ("az", "td", "es"):
             try:
                 return f"{name}:{text}", _game_of_run(name, text)
@@ -151,9 +154,11 @@ def trained_agent(text: str) -> tuple[str, Game | None]:
     return text, _game_of_run(name, argument) if name in _OF_RUNS and argument else None
 
 
-def _is_path(text: str) -> bool:
+def _is_run(text: str) -> bool:
     # An empty text would be the folder that one is in.
-    return bool(text) and texts.name_of(text) not in _FORMS and pathlib.Path(text).exists()
+    if not text or texts.name_of(text) in _FORMS:
+        return False
+    return text in ready_networks() or pathlib.Path(text).exists()
 
 
 def _parse(text: str) -> texts.Text:
@@ -172,7 +177,7 @@ def _name_and_argument(text: str) -> tuple[str, str]:
 def _game_of_run(name: str, path: str) -> Game:
     kind, network_of = _OF_RUNS[name]()
     try:
-        return checkpoint.load_agent(path, kind, network_of)[0].game
+        return checkpoint.load_agent(ready.find(path), kind, network_of)[0].game
     except checkpoint.KindError:
         raise
     except checkpoint.RunError as error:
@@ -272,7 +277,7 @@ _FORMS = {
         games=("chinese_checkers",),
     ),
     "az": _Form(
-        "a search on the network of a run (a folder or an agent.npz)",
+        "a search on the network of a run (a folder, an agent.npz, or a name that `azjax models` lists)",
         trained.search_agent,
         "RUN",
         {

@@ -7,6 +7,7 @@ import pathlib
 import jax
 import jax.numpy as jnp
 
+from azjax.agents import ready
 from azjax.common.agent import Act, Agent, AgentError, mark_not_finite
 from azjax.common.checked import ConfigError
 from azjax.envs.core import Game, GameState, random_action, seen_as, worth_as
@@ -132,8 +133,11 @@ def make_search(
 
 
 def load_weights(run: str | os.PathLike, step: int | None = None) -> tuple[TrainConfig, Params]:
-    """The configuration and the averaged weights of a run: of its newest, or of the checkpoint of an iteration."""
-    path = pathlib.Path(run)
+    """The configuration and the averaged weights of a run: of its newest, or of the checkpoint of an iteration.
+
+    A run may be a folder, a file saved in it, or the name of a ready network.
+    """
+    path = ready.find(run)
     try:
         if step is None:
             config, params = checkpoint.load_agent(path)

@@ -22,8 +22,11 @@ COMMANDS = {
     "td": ("GAME", "learn a value by temporal differences, without search"),
     "es": ("GAME", "evolve a policy, without gradients"),
     "profile": ("PRESET", "where an iteration's time goes"),
+    "doctor": ("[PRESET]", "whether a training fits this machine, how fast it may be, and what to change"),
     "solve": ("GAME", "exact values and all optimal moves of positions or openings"),
     "report": ("RUN", "draw a run's curves, a game and the opening heat map again"),
+    "models": ("[NAME]", "the networks that come with azjax, and how strong each is"),
+    "export": ("RUN", "a run's network as ONNX, its weights as safetensors"),
     "evaluate": ("RUN --judge JUDGE", "measure every checkpoint of a run, and draw the curves"),
     "suite": ("build|run ...", "make a suite of solved positions, or ask an agent about one"),
     "openings": ("GAME", "all legal or winning openings, as a database or to train from"),
@@ -90,7 +93,7 @@ def _run(arguments: list[str]) -> int:
     from azjax.training import distributed  # not above: JAX takes a second, and Ctrl-C may come in it
 
     cache.keep_compiled_programs()
-    if name in ("train", "resume"):  # here, because importing the command starts JAX's backend
+    if name in ("train", "resume", "doctor"):  # here, because importing the command starts JAX's backend
         distributed.make_cores_devices()
         place = _value_of("--distributed", rest)
         if place is not None:

@@ -23,6 +23,7 @@ class EvaluateCommand:
     EXAMPLES: ClassVar = (
         "azjax evaluate runs/hex5 --judge match:uct:200",
         "azjax evaluate runs/hex5 --judge suite:hex5 truth --json",
+        "azjax evaluate runs/hex5 --judge suite:hex5 --beside runs/hex5-seed1 runs/hex5-seed2",
     )
 
     run: Annotated[pathlib.Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # the run's folder
@@ -31,6 +32,9 @@ class EvaluateCommand:
         default_factory=judges.JudgeOptions
     )
     plot: bool = True  # draw the curves (needs matplotlib)
+    beside: tuple[
+        pathlib.Path, ...
+    ] = ()  # other runs, judged before, whose curves are drawn into the same picture
     json: bool = False  # print all rows as one JSON object
 
 
@@ -51,6 +55,11 @@ def run(arguments: list[str]) -> None:
         for text, found in results.items():
             names = [name for name in found.numbers() if not name.endswith("left_out")]  # the same all along
             lines = {name: curve.series(found.rows, name) for name in names}
+            for other in command.beside:
+                rows = curve.Curve(other / "judges" / found.path.name).rows()
+                if not rows:
+                    raise ValueError(f"{other} has no results of {text} with these options; judge it first")
+                lines |= {f"{other.name}: {name}": curve.series(rows, name) for name in names}
             curves.plot(found.path.with_suffix(".png"), lines, title=text)
     if command.json:
         print(json.dumps({text: found.rows for text, found in results.items()}))

@@ -9,8 +9,8 @@ import tyro
 
 from azjax.cli import options, progress, screen
 from azjax.common import files
-from azjax.evaluation import openings_database
 from azjax.evaluation import truth as ground_truth
+from azjax.positions import openings_database
 
 G = TypeVar("G")
 
@@ -25,8 +25,8 @@ class OpeningsCommand(Generic[G]):
     )
 
     game: Annotated[G, tyro.conf.arg(name="")]
-    # NAME.db, or NAME.jsonl for `azjax train PRESET --selfplay.openings NAME.jsonl`; the latter leaves out openings
-    # that end the game.
+    # NAME.db, or NAME.jsonl, for `azjax train PRESET --selfplay.openings NAME.db`; the latter leaves out openings that
+    # end the game, from which nobody can play on.
     out: pathlib.Path = pathlib.Path("openings.db")
     winning: bool = False  # only those whose last move wins, proven by the solver
     lengths: tuple[int, ...] = (1, 2, 3)  # moves

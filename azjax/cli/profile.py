@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+import pathlib
 from typing import Annotated, ClassVar
 
 import tyro
 
 from azjax.cli import options, screen
+from azjax.common.checked import Count, Number
 from azjax.training import profiling
 from azjax.training.config import TrainConfig
 
@@ -18,16 +20,20 @@ class ProfileCommand:
     EXAMPLES: ClassVar = (
         "azjax profile hex5",
         "azjax profile hex5 --search.simulations 64 --json",
+        "azjax profile hex5 --trace traces/hex5 --skip 10 --keep 2",
     )
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")]
+    trace: pathlib.Path | None = None  # a folder for a trace, to be looked at with xprof or TensorBoard
+    skip: Number = 0  # iterations to leave out first
+    keep: Count = 3  # iterations to time, and to keep in the trace
     json: bool = False  # print JSON instead of a table
 
 
 def run(arguments: list[str]) -> None:
     """Prints the parts of an iteration, as a table or with --json."""
     name, command = options.of_preset(ProfileCommand, arguments, "azjax profile")
-    rows = profiling.profile(command.config)
+    rows = profiling.profile(command.config, command.keep, skip=command.skip, trace=command.trace)
     if command.json:
         print(json.dumps(rows))
         return
@@ -40,3 +46,9 @@ def run(arguments: list[str]) -> None:
         f"compile {rows['compile_seconds']:.0f} s; memory {rows['megabytes']:.0f} MiB a device;"
         f" {rows['positions_per_second']:,.0f} positions/s"
     )
+    console.print(
+        f"The network reaches {100 * rows['share_of_peak']:.1f} % of {rows['peak'] / 1e12:.3g} T operations/s"
+        f" ({rows['peak_from']})."
+    )
+    if command.trace is not None:
+        console.print(f"The trace is in {command.trace}; see it with: xprof {command.trace}", soft_wrap=True)

@@ -11,11 +11,12 @@ import numpy as np
 import tyro
 from rich.console import Console
 
+from azjax import theses
 from azjax.agents.human import board_text
 from azjax.cli import options, parsing, progress, screen
 from azjax.common import atomic, files
-from azjax.common.checked import Seed
-from azjax.evaluation import suites
+from azjax.common.checked import Count, Seed
+from azjax.evaluation import suite_building, suites
 from azjax.positions import PositionLine, describe_game, write_positions
 
 G = TypeVar("G")
@@ -42,8 +43,12 @@ class BuildCommand(Generic[G]):
 
     game: Annotated[G, tyro.conf.arg(name="")]
     out: pathlib.Path = pathlib.Path("suite.jsonl")  # the suite; its recipe goes beside it
-    recipe: Annotated[suites.Recipe, tyro.conf.arg(name="")] = dataclasses.field(
-        default_factory=suites.Recipe
+    recipe: Annotated[suite_building.Recipe, tyro.conf.arg(name="")] = dataclasses.field(
+        default_factory=suite_building.Recipe
+    )
+    processes: Count = 1  # that solve side by side, where the solver can
+    proofs: pathlib.Path | None = (
+        None  # keeps what is proven, so that the same command goes on where it was stopped
     )
     json: bool = False  # print the counts as JSON
 
@@ -63,6 +68,7 @@ class RunCommand:
     """A position file with "optimal", or the name of a ready suite."""
     seed: Seed = 0  # for agents that draw
     openings_too: bool = False  # ask az: and net: also about positions that their run opened games with
+    unopened: bool = False  # ask nobody about positions that any preset opens games with
     wrong: int = 10  # how many wrong answers to show, with their boards
     json: bool = False  # print every answer and the summary as one JSON object
 
@@ -90,10 +96,19 @@ def build(command: BuildCommand, arguments: list[str]) -> None:
     beside = command.out.with_suffix(".recipe.json")
     files.writable_path(beside, files.writable_path(command.out))
     # Only searches can be limited; a table is complete.
-    limits = {"hex": ("nodes", "seconds"), "dots_and_boxes": ("seconds",)}.get(game.name, ())
-    limits = {name: getattr(recipe, name) for name in limits}
+    options = {"hex": ("nodes", "seconds"), "dots_and_boxes": ("seconds",)}.get(game.name, ())
+    options = {name: getattr(recipe, name) for name in options}
+    options |= {"processes": command.processes} if game.name == "hex" else {}
+    presets = {name: theses.preset(name) for name in theses.preset_names()}
     with progress.bar() as bar:
-        built = suites.build(game, functools.partial(make_solver, game, **limits), recipe, bar)
+        built = suite_building.build(
+            game,
+            functools.partial(make_solver, game, **options),
+            recipe,
+            bar,
+            presets=presets,
+            proofs=command.proofs,
+        )
     write_positions(command.out, built.lines)
     about = {
         "command": " ".join(["azjax suite build", *arguments]),
@@ -120,6 +135,7 @@ def run_suite(command: RunCommand) -> None:
             command.suite,
             seed=command.seed,
             openings_too=command.openings_too,
+            unopened=command.unopened,
             progress=bar,
         )
     if command.json:
@@ -142,8 +158,8 @@ def run_suite(command: RunCommand) -> None:
     console.print(screen.of_grid(suites.grid_of_scores(parts_of(suite, result))))
     if left_out:
         console.print(
-            f"{left_out} of {left_out + len(suite)} positions were left out: the run opened games with them"
-            " (--openings-too asks about them all the same)"
+            f"{left_out} of {left_out + len(suite)} positions were left out: games were opened with them"
+            + ("" if command.unopened else " (--openings-too asks about them all the same)")
         )
 
 

@@ -23,6 +23,14 @@ DESCRIPTIONS: dict[str, str] = (
         "connect-four": "Connect Four from pgx; beats UCT with 1,000 simulations after about 9 minutes",
     }
     | {
+        "accelerator/hex9": "Hex 9x9 for one TPU or GPU and more; not trained yet",
+        "accelerator/hex11": "Hex 11x11 for one TPU or GPU and more; not trained yet",
+        "accelerator/chinese-checkers-5x5": "Chinese Checkers 5x5 with 6 pieces, likewise",
+        "accelerator/connect-four": "Connect Four from pgx, likewise",
+        "accelerator/go9": "Go 9x9 from pgx, likewise",
+        "accelerator/dots-5x5": "Dots and Boxes 5x5, likewise",
+    }
+    | {
         f"daliri2022/hex{size}-{openings}": f"Daliri 2022, Hex {size}x{size}, {described}"
         for size in (6, 8)
         for openings, described in _OPENINGS.items()

@@ -8,12 +8,13 @@ A result has a method `grid`, and two lines that make it shown:
 
 import dataclasses
 import html
+import itertools
 import textwrap
 from collections.abc import Sequence
 
 WIDTH = 80  # columns of text
-_GAP, _CUT = "  ", "…"
-_NARROWEST = 4  # columns of a cell that is cut
+_GAP = "  "
+_NARROWEST = 12  # columns of names that are broken
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,20 +29,15 @@ class Grid:
     pictures: Sequence[str] = ()  # one per row, as SVG; in HTML alone, in a column at the end
 
     def text(self, width: int | None = WIDTH) -> str:
-        """In lines of at most `width` columns.
+        """In lines of at most `width` columns, and nothing is lost.
 
-        Titles and notes go on in the next line; long words are cut, and columns that do not fit are left out.
+        What is too long goes on in the next line, broken between words if it has any; numbers that do not fit beside
+        each other stand in further tables below, with the words repeated.
         """
-        lines = [list(self.columns), *map(list, self.rows)]
-        widths = [max(map(len, column)) for column in zip(*lines)]
-        if width is not None:
-            widths = _fitting(widths, width)
-        shown = [self._line(line, widths) for line in lines]
+        tables = ["\n".join(self._lines(group, width)) for group in self._groups(width)]
         above = _wrapped([self.title] if self.title else [], width)
         below = _wrapped(self.notes, width)
-        return "\n".join(
-            [*above, *(shown if width is None else (_cut(line, width) for line in shown)), *below]
-        )
+        return "\n".join([*above, "\n\n".join(tables), *below])
 
     def html(self) -> str:
         """As an HTML table."""
@@ -54,10 +50,60 @@ class Grid:
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         return f"<table>{''.join(parts)}</table>{notes}"
 
-    def _line(self, cells: Sequence[str], widths: Sequence[int]) -> str:
-        sides = ["<" if column < self.words else ">" for column in range(len(cells))]
-        shown = [f"{_cut(cell, size):{side}{size}}" for cell, side, size in zip(cells, sides, widths)]
-        return _GAP.join([*shown, *([_CUT] if len(widths) < len(cells) else [])]).rstrip()
+    def _cells(self) -> list[list[str]]:
+        return [list(self.columns), *map(list, self.rows)]
+
+    def _groups(self, width: int | None) -> list[list[int]]:
+        """The numbers of the columns that stand beside each other, table by table."""
+        everything = list(range(len(self.columns)))
+        if width is None:
+            return [everything]
+        words, rest = everything[: self.words], everything[self.words :]
+        groups = [words]
+        for column in rest:
+            fits = sum(self._least([*groups[-1], column])) + len(_GAP) * len(groups[-1]) <= width
+            if fits or groups[-1] == words:
+                groups[-1] = [*groups[-1], column]
+            else:
+                groups.append([*words, column])
+        return groups
+
+    def _least(self, group: Sequence[int]) -> list[int]:
+        """The least width of each column: of names that may be broken, of others their longest word."""
+        longest = [
+            max((len(word) for row in self._cells() for word in row[column].split()), default=0)
+            for column in group
+        ]
+        return [
+            min(size, _NARROWEST) if column < self.words else size for column, size in zip(group, longest)
+        ]
+
+    def _widths(self, group: Sequence[int], width: int | None) -> list[int]:
+        """What each column gets: all it wants, but for the widest where that is too much."""
+        widths = [max(len(row[column]) for row in self._cells()) for column in group]
+        least = self._least(group)
+        while width is not None and sum(widths) + len(_GAP) * (len(widths) - 1) > width:
+            spare = [size if size > low else 0 for size, low in zip(widths, least)]
+            if not any(spare):
+                break
+            widths[spare.index(max(spare))] -= 1
+        return widths
+
+    def _lines(self, group: Sequence[int], width: int | None) -> list[str]:
+        widths = self._widths(group, width)
+        lines = []
+        for row in self._cells():
+            broken = [
+                textwrap.wrap(row[column], size, break_on_hyphens=False) or [""] if size else [""]
+                for column, size in zip(group, widths)
+            ]
+            for cells in itertools.zip_longest(*broken, fillvalue=""):
+                shown = [
+                    f"{cell:{'<' if column < self.words else '>'}{size}}"
+                    for column, cell, size in zip(group, cells, widths)
+                ]
+                lines.append(_GAP.join(shown).rstrip())
+        return lines
 
     def _html_row(self, cells: Sequence[str], kind: str) -> str:
         sides = ["left" if column < self.words else "right" for column in range(len(cells))]
@@ -106,19 +152,3 @@ def sparkline(values: Sequence[float], *, width: int = 120, height: int = 24) ->
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}">'
         f'<polyline points="{points}" fill="none" stroke="#2f7fc1" stroke-width="1.5"/></svg>'
     )
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + _CUT
-
-
-def _fitting(widths: Sequence[int], most: int) -> list[int]:
-    """The widths of the columns, the widest made narrower; without the last ones if even that is too much."""
-    widths = list(widths)
-    while sum(widths) + len(_GAP) * (len(widths) - 1) > most and max(widths) > _NARROWEST:
-        widths[widths.index(max(widths))] -= 1
-    room = most - len(_GAP) - len(_CUT)
-    if sum(widths) + len(_GAP) * (len(widths) - 1) > most:
-        while sum(widths) + len(_GAP) * (len(widths) - 1) > room:
-            widths.pop()
-    return widths

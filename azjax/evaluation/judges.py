@@ -51,6 +51,7 @@ class JudgeOptions(Checked):
     sizes: tuple[Count, ...] = (3, 4, 5)  # boards: rows and columns of boxes
     # Chinese Checkers: judge forward moves by the values of the game with all moves, as Karki 2024.
     all_moves: bool = False
+    unopened: bool = False  # suite: leave out what any preset opens games with, as the suite's file says
     seed: Seed = 0
 
 
@@ -67,10 +68,11 @@ _READERS = {
     "random_plies": texts.whole_number,
     "sizes": texts.several(texts.whole_number),
     "all_moves": texts.flag,
+    "unopened": texts.flag,
     "seed": texts.whole_number,
 }
 # Files of results were named without these before there was a choice.
-_UNNAMED = {"c": None, "solve": False, "all_moves": False, "searched_positions": 1000}
+_UNNAMED = {"c": None, "solve": False, "all_moves": False, "unopened": False, "searched_positions": 1000}
 _AGENT = "AGENT"
 
 
@@ -297,6 +299,8 @@ def _solver(context: Context) -> Solver:
 def _suite(context: Context, name: str) -> Judge:
     suite = suites.read_suite(name)
     kept = suites.without_openings(suite, openings_of(context.config))
+    if context.options.unopened:
+        kept = sorted(set(kept) & set(suites.nobodys_openings(suite)))
     act_on = _cached_act(context)
 
     def judge(point: Checkpoint) -> dict[str, Any]:
@@ -499,7 +503,10 @@ _PLAYED = (*_SEARCHED, "pairs", "random_plies", "seed")
 _DOTS = ("dots_and_boxes",)
 JUDGES = {
     "suite": JudgeKind(
-        "share of winning moves (WMSR) in a suite, by colour", _suite, (*_SEARCHED, "seed"), "NAME"
+        "share of winning moves (WMSR) in a suite, by colour",
+        _suite,
+        (*_SEARCHED, "unopened", "seed"),
+        "NAME",
     ),
     "truth": JudgeKind("quick: values and moves in random positions of a solved game", _truth, ()),
     "accuracy": JudgeKind(

@@ -8,7 +8,10 @@ gradient is matrix products too. By `experiments/benchmarks/convolution.py`, on 
 batches of 64, it is 1.6 to 3.1 times as fast as XLA's; learning in a loop, 50 times.
 """
 
+import contextlib
+import contextvars
 import functools
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
@@ -17,6 +20,17 @@ import numpy as np
 from jax import lax
 
 LARGEST_KERNEL = 9
+_PLAIN = contextvars.ContextVar("plain convolutions", default=False)
+
+
+@contextlib.contextmanager
+def plain_convolutions() -> Iterator[None]:
+    """What is traced inside has one convolution for all platforms, batch first, as other programs know it."""
+    token = _PLAIN.set(True)
+    try:
+        yield
+    finally:
+        _PLAIN.reset(token)
 
 
 def convolve(x: jax.Array, kernel: jax.Array) -> jax.Array:
@@ -34,11 +48,21 @@ def convolve(x: jax.Array, kernel: jax.Array) -> jax.Array:
     """
     if kernel.shape[0] == 1:
         return jnp.matmul(x, kernel[0, 0])
+    if _PLAIN.get():
+        return _convolve_plainly(x, kernel)
     return lax.platform_dependent(x, kernel, cpu=_convolve_on_cpu, default=_convolve_on_accelerator)
 
 
 def _convolve_on_accelerator(x: jax.Array, kernel: jax.Array) -> jax.Array:
     return lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("HWNC", "HWIO", "HWNC"))
+
+
+def _convolve_plainly(x: jax.Array, kernel: jax.Array) -> jax.Array:
+    batch_first = jnp.transpose(x, (2, 0, 1, 3))
+    answer = lax.conv_general_dilated(
+        batch_first, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+    return jnp.transpose(answer, (1, 2, 0, 3))
 
 
 def _convolve_on_cpu(x: jax.Array, kernel: jax.Array) -> jax.Array:

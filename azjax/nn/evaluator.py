@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from azjax.common.legality import mask_logits
+from azjax.envs import indexing
 from azjax.envs.core import Game
 from azjax.nn.networks import Network
 from azjax.search.tree import Evaluator
@@ -24,6 +25,7 @@ def make_evaluator(game: Game, network: Network, *, symmetry_averaged: bool = Fa
     """
     observation_tables, action_tables = game.symmetries
     back_tables = np.argsort(action_tables, axis=1)
+    frames = np.asarray(game.action_frames)
 
     def averaged(params, observation):
         batch, views = len(observation), len(observation_tables)
@@ -36,7 +38,8 @@ def make_evaluator(game: Game, network: Network, *, symmetry_averaged: bool = Fa
         del key  # for evaluators that draw; a network always says the same
         # Else XLA:CPU computes the observation anew for each tap of the first convolution.
         observation = jax.lax.optimization_barrier(jax.vmap(game.observe)(x))
-        logits, value = (averaged if symmetry_averaged else network.apply)(params, observation)
+        with jax.named_scope("network"):
+            logits, value = (averaged if symmetry_averaged else network.apply)(params, observation)
         legal = jax.vmap(game.legal_action_mask)(x)
         chex.assert_shape(
             logits,
@@ -46,7 +49,9 @@ def make_evaluator(game: Game, network: Network, *, symmetry_averaged: bool = Fa
         chex.assert_shape(
             value, legal.shape[:1], custom_message="the network must return one value per position"
         )
-        logits = jnp.take_along_axis(logits, jnp.asarray(game.action_frames)[x.current_player], axis=-1)
+        logits = jax.vmap(lambda one, player: indexing.permuted(one, frames, player))(
+            logits, x.current_player
+        )
         return mask_logits(logits, legal), value
 
     return evaluate

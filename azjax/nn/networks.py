@@ -7,6 +7,7 @@ NNX, in `layers`) are taken apart when the network is made; nothing but arrays p
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
@@ -37,12 +38,12 @@ class NetworkConfig(Checked):
     channels: Annotated[int, at_least(1), at_most(2**16)] = (
         32  # planes between blocks, units between dense layers
     )
-    kernel_size: Count = 3
-    block: Literal["original", "preactivation"] = "preactivation"
-    normalisation: Literal["none", "layer", "rms", "batch"] = "none"
+    kernel_size: Count = 3  # of hidden convolutions, odd
+    block: Literal["original", "preactivation"] = "preactivation"  # of a resnet: He 2015, or He 2016
+    normalisation: Literal["none", "layer", "rms", "batch"] = "none"  # after hidden convolutions
     norm_momentum: Decay = 0.9  # the share of the old running statistics that a batch leaves in place
-    norm_epsilon: FromZero = 1e-5
-    activation: Literal["relu", "silu", "gelu", "tanh"] = "relu"
+    norm_epsilon: FromZero = 1e-5  # added to the variance that is divided by
+    activation: Literal["relu", "silu", "gelu", "tanh"] = "relu"  # between layers
     bias: bool = True  # of hidden convolutions
     global_pooling: bool = True  # every cell hears of the whole board, in blocks and in convolutional heads
     first_activation_before_norm: bool = False  # in the first layer, as in Peters 2018
@@ -52,7 +53,7 @@ class NetworkConfig(Checked):
     policy_channels: Units = 32  # filters of the policy head's own layer, 0 for no such layer
     policy_hidden: Units = 0  # units of a dense policy head's hidden layer, 0 for none
     value_channels: Units = 0  # the same of the value head
-    value_hidden: Units = 64
+    value_hidden: Units = 64  # units of its hidden layer
     value: Literal["scalar", "wdl"] = "scalar"  # one tanh, or the logits of win, draw and loss
     ownership: bool = False  # also predict who will own each cell
     margin: bool = False  # also predict the final score difference
@@ -142,7 +143,21 @@ def make_network(config: NetworkConfig, game: Any, *, axis_name: str | None = No
     def train(params: Params, observation: jax.Array, mask: jax.Array | None = None):
         return run(params, layers.Pass(_board_mask(config, mask), train=True), observation)
 
-    return Network(init, apply, train)
+    return Network(init, _in_full_precision(apply), _in_full_precision(train))
+
+
+def _in_full_precision(run: Callable) -> Callable:
+    """The same, with float32 numbers multiplied as such: by default TPUs round them to bfloat16 and GPUs to TF32.
+
+    Half precisions are not concerned, nor are CPUs.
+    """
+
+    @functools.wraps(run)
+    def precise(*arguments: Any, **options: Any) -> Any:
+        with jax.default_matmul_precision("highest"):
+            return run(*arguments, **options)
+
+    return precise
 
 
 def half_copy(params: Params, dtype: Any) -> Params:
@@ -194,7 +209,7 @@ class _Net(nnx.Module):
     def __call__(self, observation: jax.Array, now: layers.Pass) -> Outputs:
         config = self.config
         if config.tower == "mlp":
-            x = observation.reshape(len(observation), -1)
+            x = observation.reshape(observation.shape[0], -1)  # len() of a symbolic batch fails
         else:
             x = jnp.transpose(observation, (1, 2, 0, 3))
         x = x.astype(config.compute_dtype)

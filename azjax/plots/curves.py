@@ -7,6 +7,7 @@ smoothed by LOWESS (Cleveland 1979).
 import math
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -101,6 +102,76 @@ def plot(
     elif axes.lines:
         axes.legend(fontsize="small")
     style.save(figure, path)
+
+
+def compare(
+    panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]],
+    *,
+    smooth: bool = False,
+    fraction: float = 0.1,
+    x_label: str = "step",
+    y_label: str = "WMSR, %",
+) -> Any:
+    """A figure of curves side by side, as Figures 7.1 to 7.8 of Daliri 2022: the first maximum of each is marked.
+
+    Args:
+      panels: title -> name -> (x, y); a name has the same colour in all of them.
+      smooth: by LOWESS; the maxima are always those of the raw curves.
+      fraction: of LOWESS.
+      x_label: below.
+      y_label: beside.
+    """
+    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    colours = {name: style.COLOURS[number % len(style.COLOURS)] for number, name in enumerate(names)}
+    figure, places = style.panels(1, len(panels), size=(6.4, 4.4), sharey=True)
+    for axes, (title, curves) in zip([places] if len(panels) == 1 else places, panels.items()):
+        for name, (x, y) in curves.items():
+            best_x, best_y = first_maximum(x, y)
+            shown = lowess(x, y, max(fraction, min(1.0, 3 / len(x)))) if smooth and len(x) > 3 else y
+            label = f"{name} ({best_y:.1f} at {best_x:.0f})"
+            axes.plot(x, shown, color=colours[name], linewidth=1.4, label=label)
+            axes.plot([best_x], [best_y], color=colours[name], marker="o", markersize=5, linestyle="none")
+        axes.set(title=title, xlabel=x_label)
+        axes.legend(fontsize="small", loc="lower right")
+    (places if len(panels) == 1 else places[0]).set_ylabel(y_label)
+    return figure
+
+
+def histograms(
+    panels: Mapping[str, Mapping[str, Sequence[float]]], *, x_label: str = "", whole: bool = True
+) -> Any:
+    """A figure of histograms side by side: of whole numbers one bar a number, of others twenty bars.
+
+    Args:
+      panels: title -> name -> numbers; several names stand beside each other.
+      x_label: below.
+      whole: whether the numbers are whole.
+    """
+    figure, places = style.panels(1, len(panels), size=(5.4, 3.4))
+    for axes, (title, groups) in zip([places] if len(panels) == 1 else places, panels.items()):
+        everything = np.concatenate([np.asarray(numbers, float) for numbers in groups.values()])
+        if whole and len(everything):
+            bins = np.arange(everything.min() - 0.5, everything.max() + 1)
+        else:
+            bins = 20
+        colours = style.COLOURS[: len(groups)]
+        axes.hist(list(groups.values()), bins=bins, label=list(groups), color=colours)
+        axes.set(title=title, xlabel=x_label, ylabel="positions")
+        if len(groups) > 1:
+            axes.legend(fontsize="small")
+    return figure
+
+
+def scatter(
+    points: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, title: str, x_label: str, y_label: str
+) -> Any:
+    """A figure of points, a colour for each name."""
+    figure, axes = style.panels(title=title)
+    for name, (x, y) in points.items():
+        axes.plot(x, y, marker="o", linestyle="none", markersize=4, label=name)
+    axes.set(xlabel=x_label, ylabel=y_label)
+    axes.legend(fontsize="small")
+    return figure
 
 
 def _local_fit(x: np.ndarray, y: np.ndarray, at: float, near: int, robustness: np.ndarray) -> float:

@@ -1,10 +1,15 @@
-"""A run's report: curves, a sample game, the opening heat map, as one page that opens anywhere."""
+"""A run's report, one page that opens anywhere: how strong, how fast, what was learned.
 
-import base64
+Numbers first, then curves, the opening map over time, a game with the solver's verdict on every move, and the
+configuration folded away. The page follows the reader's light or dark setting.
+"""
+
+import contextlib
+import dataclasses
 import html
-import io
 import pathlib
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -15,41 +20,200 @@ from rich.table import Table
 from azjax.agents.trained import load_weights
 from azjax.common import atomic
 from azjax.common.agent import AgentError
+from azjax.envs.core import Game
+from azjax.evaluation import truth as ground_truth
 from azjax.evaluation.arena import SCALE
 from azjax.evaluation.curve import number_in, spread_out
 from azjax.evaluation.parts import own_evaluator, player_of
 from azjax.nn import Params
+from azjax.plots import charts, style
+from azjax.positions import stack
 from azjax.training import checkpoint
-from azjax.training.config import TrainConfig
+from azjax.training.config import TrainConfig, config_to_dict
+
+_STYLE = """
+:root { --ground: #fff; --card: #f6f6f4; --ink: #222; --soft: #666; --line: #d8d8d4; --good: #0072B2; --bad: #D55E00; }
+.dark { display: none; }
+@media (prefers-color-scheme: dark) {
+  :root { --ground: #1c1b1a; --card: #262524; --ink: #eee; --soft: #aaa; --line: #444; }
+  :root { --good: #56B4E9; --bad: #E69F00; }
+  .dark { display: block; }
+  .light { display: none; }
+}
+body { margin: 0; background: var(--ground); color: var(--ink); font: 15px/1.45 system-ui, sans-serif; }
+main { max-width: 1120px; margin: 0 auto; padding: 24px; }
+header p { margin: 2px 0; color: var(--soft); }
+h1 { margin: 0; font-size: 30px; }
+h2 { margin: 34px 0 2px; font-size: 20px; }
+h2 + p { margin-top: 0; color: var(--soft); }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(230px, 1fr)); gap: 12px; margin: 22px 0; }
+.tile { background: var(--card); border-radius: 10px; padding: 12px 14px; display: flex; flex-direction: column; }
+.tile b { font-size: 26px; line-height: 1.2; }
+.tile small { color: var(--soft); }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 18px; }
+.charts figure { margin: 0; background: var(--card); border-radius: 10px; padding: 12px; }
+.legend { display: flex; flex-wrap: wrap; gap: 4px 14px; font-size: 12px; color: var(--soft); }
+.legend i { display: inline-block; width: 18px; margin: 0 5px 4px 0; }
+.boards { display: grid; grid-template-columns: repeat(auto-fill, minmax(165px, 1fr)); gap: 14px; }
+.boards figure { margin: 0; border: 1px solid var(--line); border-radius: 10px; overflow: hidden; }
+.boards svg { display: block; width: 100%; height: 130px; margin: 8px 0 0; }
+.boards figcaption { padding: 4px 10px 9px; font-size: 13px; }
+em.right { color: var(--good); font-style: normal; }
+em.wrong { color: var(--bad); font-style: normal; font-weight: 600; }
+details { margin-top: 34px; }
+summary { cursor: pointer; font-size: 20px; font-weight: 600; }
+table { border-collapse: collapse; font-size: 13px; }
+td { border-bottom: 1px solid var(--line); padding: 3px 18px 3px 0; }
+"""
 
 
 def write(run: checkpoint.Run) -> pathlib.Path:
-    """Writes report.html and curves.png into the run's folder; returns the page."""
+    """Writes report.html, and curves.png where matplotlib is there, into the run's folder; returns the page."""
     rows = run.read_metrics()
-    parts = [f"<h1>{html.escape(str(run.config.game))}</h1>", _facts(rows)]
-    curves = _curves(rows)
-    if curves is not None:
-        atomic.write_bytes(run.path / "curves.png", curves)
-        encoded = base64.b64encode(curves).decode()
-        parts.append(f"<h2>Learning</h2><img alt='curves' src='data:image/png;base64,{encoded}'>")
-    if (run.path / "agent.npz").exists():
-        parts.extend(_pictures(run.path))
+    if style.has_matplotlib():
+        style.save(_curves(rows), run.path / "curves.png")
+    judged = [row for row in rows if "evaluation" in row]
+    parts = [
+        _head(run, rows),
+        _tiles(rows, judged),
+        f'<section class="charts">{"".join(_charts(rows, judged))}</section>',
+        *(_pictures(run) if (run.path / "agent.npz").exists() else []),
+        _folded_configuration(run.config),
+    ]
     page = run.path / "report.html"
-    style = "<style>body{font-family:sans-serif;margin:2em} svg{margin:.3em}</style>"
-    title = f"<title>{html.escape(run.path.name)}</title>"
-    atomic.write_text(page, f"<!doctype html><meta charset='utf-8'>{title}{style}" + "\n".join(parts))
+    title = f"<title>{html.escape(run.path.name)}: {html.escape(run.config.game.name)}</title>"
+    view = "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+    look = f"<style>{_STYLE}{charts.STYLE}</style>"
+    body = "\n".join(parts)
+    atomic.write_text(
+        page,
+        f"<!doctype html><html lang='en'><meta charset='utf-8'>{view}{title}{look}<main>{body}</main></html>\n",
+    )
     return page
 
 
-def _pictures(path: pathlib.Path) -> list[str]:
+def _head(run: checkpoint.Run, rows: list[dict]) -> str:
+    facts = "Nothing has been played yet."
+    if rows:
+        last = rows[-1]
+        facts = (
+            f"{last['iteration']:,} of {run.config.iterations:,} iterations, {last['games']:,} games,"
+            f" {last['positions']:,} positions, {last['updates']:,} updates, {last['seconds'] / 60:.1f} minutes,"
+            f" seed {run.config.seed}"
+        )
+    name = html.escape(run.path.name)
+    return f"<header><h1>{name}</h1><p>{html.escape(str(run.config.game))}</p><p>{facts}</p></header>"
+
+
+def _tiles(rows: list[dict], judged: list[dict]) -> str:
+    """How strong, how fast, what was learned: the newest numbers, large."""
+    tiles = []
+    last = judged[-1] if judged else {}
+    for opponent, result in last.get("evaluation", {}).items():
+        low, high = result["interval"]
+        around = f"{100 * low:.0f} to {100 * high:.0f} % in {result['games']} games"
+        tiles.append((_percent(result["score"]) + " %", f"against {opponent}", around))
+    for name, share in last.get("truth", {}).items():
+        tiles.append((_percent(share) + " %", name.replace("_", " "), "of solved positions"))
+    speeds = [row["positions_per_second"] for row in rows if row.get("positions_per_second")]
+    if speeds:
+        about = "of self-play and learning, the median"
+        tiles.append((charts.short(float(np.median(speeds))), "positions per second", about))
+    learned = _learned(rows)
+    if len(learned) > 1:
+        first, newest = (number_in(row, "loss.policy") for row in (learned[0], learned[-1]))
+        tiles.append((f"{newest:.2f}", "policy loss", f"{first:.2f} at the beginning"))
+    shown = "".join(
+        f"<div class='tile'><b>{html.escape(number)}</b><span>{html.escape(name)}</span><small>"
+        f"{html.escape(about)}</small></div>"
+        for number, name, about in tiles
+    )
+    return f"<section class='tiles'>{shown}</section>"
+
+
+def _learned(rows: list[dict]) -> list[dict]:
+    """The iterations with updates: while the replay fills there are none, and the loss is 0."""
+    return [row for row in rows if number_in(row, "loss.total") != 0]
+
+
+def _charts(rows: list[dict], judged: list[dict]) -> list[str]:
+    minutes = _column(judged, "seconds") / 60
+    strength = []
+    for opponent in judged[-1]["evaluation"] if judged else ():
+        low, high = np.array([row["evaluation"][opponent]["interval"] for row in judged]).T
+        scores = _column(judged, f"evaluation.{opponent}.score")
+        strength.append(charts.Line(f"against {opponent}", minutes, scores, low, high))
+    for name in judged[-1].get("truth", {}) if judged else ():
+        shares = _column(judged, f"truth.{name}")
+        strength.append(charts.Line(name.replace("_", " "), minutes, shares, dashed=True))
+    learned = _learned(rows)
+    losses = [
+        charts.Line(name, _column(learned, "positions"), _column(learned, f"loss.{name}"))
+        for name in ("policy", "value", "policy_entropy")
+    ]
+    losses[2] = losses[2]._replace(name="entropy of the policy", dashed=True)
+    positions = _column(rows, "positions")
+    played = [
+        charts.Line("first player's score", positions, _column(rows, "first_player_score")),
+    ]
+    return [
+        charts.line_chart("How strong", strength, x_name="minutes", percent=True, from_zero=False),
+        charts.line_chart("What was learned: losses", losses, x_name="positions"),
+        charts.line_chart("Who wins in self-play", played, x_name="positions", percent=True),
+        charts.line_chart(
+            "How long games are, in plies",
+            [charts.Line("plies", positions, _column(rows, "mean_plies"))],
+            x_name="positions",
+        ),
+    ]
+
+
+def _pictures(run: checkpoint.Run) -> list[str]:
     try:
-        config, params = load_weights(path)
+        config, params = load_weights(run.path)
     except AgentError as error:  # weights that are not finite move nowhere, so that a game would never end
         return [f"<p>There are no pictures of its play: {html.escape(str(error))}.</p>"]
     return [
-        "<h2>What it thinks of the first move</h2>" + opening_picture(config, params),
-        "<h2>A game against itself</h2>" + game_pictures(config, params),
+        "<h2>What it thinks of the first move</h2><p>The network's policy, without any search, as heat.</p>"
+        f'<section class="boards">{"".join(opening_pictures(run, config))}</section>',
+        "<h2>A game against itself</h2>" + _game_section(config, params),
     ]
+
+
+def _folded_configuration(config: TrainConfig) -> str:
+    """All settings, those that differ from the classes' defaults in bold."""
+    rows = []
+    for part, value in config_to_dict(config).items():
+        settings = value if isinstance(value, dict) else {"": value}
+        default = _defaults(config, part)
+        for name, setting in settings.items():
+            usual = default.get(name, setting) if isinstance(default, dict) else default
+            label = f"{part}.{name}" if name else part
+            shown = html.escape(str(setting))
+            rows.append(
+                f"<tr><td>{html.escape(label)}</td><td>{shown if setting == usual else f'<b>{shown}</b>'}</td></tr>"
+            )
+    return (
+        "<details><summary>Configuration</summary><p>Settings other than the defaults are bold.</p>"
+        f"<table>{''.join(rows)}</table></details>"
+    )
+
+
+def _defaults(config: TrainConfig, part: str) -> Any:
+    """What a part of a configuration would be if nobody said anything; an empty dictionary where there is no such."""
+    if part == "game":
+        return config_to_dict(TrainConfig(game=type(config.game)()))["game"] if _has_default(config) else {}
+    value = getattr(config, part)
+    if dataclasses.is_dataclass(value):
+        return dataclasses.asdict(type(value)())
+    return next(field.default for field in dataclasses.fields(config) if field.name == part)
+
+
+def _has_default(config: TrainConfig) -> bool:
+    return all(
+        field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+        for field in dataclasses.fields(config.game)
+    )
 
 
 def summarise(run: checkpoint.Run, console: Console) -> None:
@@ -114,49 +278,106 @@ def _short(number: int) -> str:
     )
 
 
-def opening_picture(config: TrainConfig, params: Params) -> str:
-    """The starting position with the network's policy as heat."""
+def opening_pictures(run: checkpoint.Run, config: TrainConfig, most: int = 6) -> list[str]:
+    """The starting position with the network's policy as heat, over time: after some of the iterations kept."""
     game = config.game
     evaluate = jax.jit(own_evaluator(config))
-    x = game.init(jax.random.key(0))
-    logits, value = evaluate(params, jax.random.key(0), jax.tree.map(lambda s: s[None], x))
-    policy = np.asarray(jax.nn.softmax(logits[0]))
-    return game.draw(x, heat=policy) + f"<p>Value for the first player: {float(value[0]):+.2f}</p>"
+    start = game.init(jax.random.key(0))
+    kept = np.array(run.snapshots, int)
+    boards = []
+    for iteration in kept[np.unique(np.linspace(0, len(kept) - 1, most).astype(int))] if len(kept) else ():
+        with contextlib.suppress(checkpoint.RunError):  # of a damaged file there is no picture
+            params = run.load_agent(int(iteration))
+            logits, value = evaluate(params, jax.random.key(0), jax.tree.map(lambda leaf: leaf[None], start))
+            about = f"after {iteration} iterations<br>value {float(value[0]):+.2f}"
+            boards.append(_board(game, start, about, heat=np.asarray(jax.nn.softmax(logits[0]))))
+    return boards
 
 
-def game_pictures(config: TrainConfig, params: Params, pictures: int = 8) -> str:
-    """Boards of a game that the agent plays against itself, without noise."""
+class PlayedMove(NamedTuple):
+    """A move of a game that the agent played against itself."""
+
+    after: Any  # the position after it
+    action: int
+    value: float  # what the network said before it, for the player who moved
+    verdict: str  # the solver's, in words; empty where nobody knows
+
+
+def played_game(config: TrainConfig, params: Params) -> list[PlayedMove]:
+    """A game that the agent plays against itself, without noise, with what network and solver say of every move."""
     game = config.game
     act, step = jax.jit(player_of(config, config.evaluation.simulations)), jax.jit(game.step)
-    x, last, boards = game.init(jax.random.key(0)), None, []
+    evaluate = jax.jit(own_evaluator(config))
+    x, moves, before = game.init(jax.random.key(0)), [], []
     while not game.is_terminal(x):
-        last = int(act(params, jax.random.key(len(boards)), jax.tree.map(lambda s: s[None], x))[0])
-        x = step(x, last)
-        boards.append(game.draw(x, last_action=last, scale=0.5))
-    keep = np.unique(np.linspace(0, len(boards) - 1, pictures).astype(int))
-    return "".join(boards[number] for number in keep)
+        one = jax.tree.map(lambda leaf: leaf[None], x)
+        key = jax.random.key(len(moves))
+        action, value = int(act(params, key, one)[0]), float(evaluate(params, key, one)[1][0])
+        before.append(x)
+        x = step(x, action)
+        moves.append(PlayedMove(x, action, value, ""))
+    words = _verdicts(config, before, [move.action for move in moves])
+    return [move._replace(verdict=word) for move, word in zip(moves, words)]
 
 
-def _facts(rows: list[dict]) -> str:
-    if not rows:
-        return "<p>Nothing has been played yet.</p>"
-    last = rows[-1]
+def _verdicts(config: TrainConfig, states: list, actions: list[int]) -> list[str]:
+    """What the solver says of each move, where one fits and the run is compared with it."""
+    solver = ground_truth.solver_for(config.game) if config.evaluation.truth else None
+    if solver is None:
+        return [""] * len(states)
+    solution = solver.solve(stack(states))
+    return [_verdict(*found) for found in zip(solution.proven, solution.value, solution.optimal, actions)]
+
+
+def _verdict(proven: bool, value: float, optimal: np.ndarray, action: int) -> str:
+    if not proven:
+        return "not proven"
+    state = "won" if value > 0 else "lost" if value < 0 else "drawn"
+    if optimal[action]:
+        return "any move loses" if value < 0 else f"keeps what is {state}"
+    return f"mistake: was {state}"
+
+
+def _game_section(config: TrainConfig, params: Params, most: int = 24) -> str:
+    game = config.game
+    moves = played_game(config, params)
+    keep = set(np.unique(np.linspace(0, len(moves) - 1, most).astype(int)).tolist())
+    boards = []
+    for number, move in enumerate(moves):
+        if number not in keep:
+            continue
+        wrong = move.verdict.startswith("mistake")
+        verdict = (
+            f"<br><em class='{'wrong' if wrong else 'right'}'>{move.verdict}</em>" if move.verdict else ""
+        )
+        text = html.escape(game.action_to_text(move.action))
+        about = f"{number + 1}. <b>{text}</b>, value {move.value:+.2f}{verdict}"
+        boards.append(_board(game, move.after, about, last_action=move.action))
+    words = [move.verdict for move in moves]
+    mistakes = sum(word.startswith("mistake") for word in words)
+    intro = f"{len(moves)} moves, {config.evaluation.simulations} simulations each, without noise."
+    if any(words):
+        intro += f" By the solver, {mistakes or 'none'} {'are mistakes' if mistakes > 1 else 'is a mistake'}."
     return (
-        f"<p>{last['iteration']} iterations, {last['games']:,} games, {last['positions']:,} positions,"
-        f" {last['updates']:,} updates, {last['seconds'] / 60:.1f} minutes.</p>"
+        f"<p>{intro} The value is what the network said before the move, for whoever made it.</p>"
+        f'<section class="boards">{"".join(boards)}</section>'
     )
 
 
-def _curves(rows: list[dict]) -> bytes | None:
-    """The curves as PNG; None where matplotlib is not installed (it comes with the extra `plots`)."""
-    try:
-        import matplotlib.figure
-    except ImportError:
-        return None
-    learned = [row for row in rows if number_in(row, "loss.total") != 0]  # 0 while the replay fills
+def _board(game: Game, x: Any, about: str, **drawn: Any) -> str:
+    """A position for light pages and for dark ones, of which the style shows one, and what is to be said of it."""
+    pictures = "".join(
+        f'<div class="{theme}">{game.draw(x, theme=theme, scale=0.5, **drawn)}</div>'
+        for theme in ("light", "dark")
+    )
+    return f"<figure>{pictures}<figcaption>{about}</figcaption></figure>"
+
+
+def _curves(rows: list[dict]) -> Any:
+    """A figure of losses, self-play and strength, for whoever wants a picture rather than a page."""
+    learned = _learned(rows)
     judged = [row for row in rows if "evaluation" in row]
-    figure = matplotlib.figure.Figure(figsize=(12, 3.4), layout="constrained")
-    losses, games, strength = figure.subplots(1, 3)
+    figure, (losses, games, strength) = style.panels(1, 3, size=(4.2, 3.4))
     for name in ("policy", "value"):
         losses.plot(_column(learned, "positions"), _column(learned, f"loss.{name}"), label=name)
     losses.set(title="losses", xlabel="positions")
@@ -175,10 +396,7 @@ def _curves(rows: list[dict]) -> bytes | None:
     for axes in (losses, games, strength):
         if axes.lines:  # a run that was stopped early may not have been judged yet
             axes.legend()
-        axes.grid(alpha=0.3)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=90)
-    return buffer.getvalue()
+    return figure
 
 
 def _column(rows: list[dict], name: str) -> np.ndarray:

@@ -26,8 +26,8 @@ from azjax.search.tree import Evaluator
 class SearchConfig(Checked, part="search"):
     """How self-play looks ahead; see `search_from_config`."""
 
-    kind: Literal["gumbel", "puct"] = "gumbel"
-    simulations: Count = 16
+    kind: Literal["gumbel", "puct"] = "gumbel"  # Gumbel AlphaZero, or AlphaZero's own
+    simulations: Count = 16  # per move
     quick_simulations: Number = 0  # playout cap: the simulations of most moves; 0 searches all moves in full
     full_share: Share = 1.0  # playout cap: how often a full search is made
     # gumbel: root actions that enter the sequential halving

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import mctx
 
 from azjax.common.legality import mask_logits
+from azjax.envs import indexing
 from azjax.envs.core import Game, GameState
 from azjax.search import tree as trees
 from azjax.search.tree import AnyParams, Evaluator, Rows, Tree, first_max
@@ -50,9 +51,10 @@ class ReusingSearch(NamedTuple):
 
     start: Callable[[AnyParams, jax.Array, GameState], Tree]
     """(params, key, states) -> trees that hold just their roots."""
-    search: Callable[[AnyParams, jax.Array, Tree], tuple[SearchOutput, Tree]]
-    """(params, key, trees) -> what was found, and the grown trees. Give it what `start` or `advance` gave: a
-    tree that has grown already has no room left."""
+    search: Callable[..., tuple[SearchOutput, Tree]]
+    """(params, key, trees, new=False) -> what was found, and the grown trees. Give it what `start` or `advance` gave: a
+    tree that has grown already has no room left. `new=True` says that `start` gave them, which saves an accelerator
+    some work."""
     advance: Callable[[AnyParams, jax.Array, Tree, jax.Array, GameState], Tree]
     """(params, key, trees, actions, next states) -> the subtrees of the moves played; a lane whose move was
     never looked at, or whose next state is not the move's (a new game), starts anew."""
@@ -93,8 +95,14 @@ def simulate(
     max_depth: int | None,
     evaluate_terminals_with_network: bool,
     max_reward: float = 1.0,
-) -> Tree:
-    """Runs the simulations; the node of simulation i goes to slot `first_slot` + i."""
+    new: bool = False,
+) -> tuple[Tree, Rows]:
+    """Runs the simulations; the node of simulation i goes to slot `first_slot` + i.
+
+    Returns:
+      The trees, and what is known of their roots: ask this rather than the trees' tables, which accelerators have to
+      make first. For `new` see `trees.rows_at`.
+    """
     depth = tree.node_visits.shape[1] if max_depth is None else max_depth
     solve = tree.outcomes is not None
     playable = ~tree.terminal[:, trees.ROOT]
@@ -112,7 +120,7 @@ def simulate(
     def one_simulation(carry):
         simulation, key, live, tree = carry
         key, descend_key, evaluate_key = trees.split_key(key, 3)
-        leaf = trees.descend(tree, descend_key, root_rule, rule, depth)
+        leaf = trees.descend(tree, descend_key, root_rule, rule, depth, new)
         tree, node, value = trees.grow(
             tree,
             leaf,
@@ -121,6 +129,7 @@ def simulate(
             game,
             functools.partial(evaluate_node, params, evaluate_key),
             evaluate_terminals_with_network,
+            new,
         )
         tree = trees.backup(tree, node, value)
         if solve:
@@ -128,8 +137,11 @@ def simulate(
         return simulation + 1, key, live_lanes(tree), tree
 
     start = (jnp.int32(0), key, live_lanes(tree), tree)
-    *_, tree = jax.lax.while_loop(unfinished, one_simulation, start)
-    return tree
+    if solve:
+        *_, tree = jax.lax.while_loop(unfinished, one_simulation, start)
+    else:  # accelerators do better when they know how long a loop is
+        *_, tree = jax.lax.fori_loop(0, simulations, lambda _, carry: one_simulation(carry), start)
+    return trees.with_tables(tree, new), trees.root_rows(tree, new)
 
 
 def evaluator_with_logits(game: Game, evaluate: Evaluator) -> Callable:
@@ -155,9 +167,9 @@ def evaluator_with_logits(game: Game, evaluate: Evaluator) -> Callable:
     return evaluate_node
 
 
-def most_visited(game: Game, tree: Tree, max_reward: float) -> SearchOutput:
-    """The answer of PUCT and UCT: proven wins first, proven losses last, then visits, then Q."""
-    rows = trees.root_rows(tree)
+@jax.named_scope("answer")
+def most_visited(game: Game, tree: Tree, rows: Rows, max_reward: float) -> SearchOutput:
+    """The answer of PUCT and UCT, of the root's rows: proven wins first, proven losses last, then visits, then Q."""
     states = jax.tree.map(lambda s: s[:, trees.ROOT], tree.states)
     candidates = _legal(rows)
     if tree.outcomes is not None:
@@ -167,7 +179,7 @@ def most_visited(game: Game, tree: Tree, max_reward: float) -> SearchOutput:
     action = first_max(jnp.where(candidates, rows.qvalues, -jnp.inf))
     total = jnp.sum(rows.visits, -1, keepdims=True)
     policy = rows.visits / jnp.maximum(total, 1)
-    output = collect_output(game, states, tree, action, policy)
+    output = collect_output(game, states, tree, rows, action, policy)
     if tree.outcomes is None:
         return output
     proven, result = trees.root_outcome(tree, max_reward)
@@ -181,18 +193,19 @@ def most_visited(game: Game, tree: Tree, max_reward: float) -> SearchOutput:
     )
 
 
+@jax.named_scope("answer")
 def collect_output(
-    game: Game, states: GameState, tree: Tree, action: jax.Array, policy: jax.Array
+    game: Game, states: GameState, tree: Tree, rows: Rows, action: jax.Array, policy: jax.Array
 ) -> SearchOutput:
     """Collects the answer; where the game is over, it is the result and no move."""
     over = tree.terminal[:, trees.ROOT]
-    result = jax.vmap(game.rewards)(states)[jnp.arange(len(over)), states.current_player]
+    result = jax.vmap(indexing.take)(jax.vmap(game.rewards)(states), states.current_player)
     return SearchOutput(
         action=jnp.where(over, 0, action),
         policy=jnp.where(over[:, None], 0.0, policy),
-        value=jnp.where(over, result, tree.node_values[:, trees.ROOT]),
-        visits=tree.visits[:, trees.ROOT],
-        qvalues=tree.qvalues[:, trees.ROOT],
+        value=jnp.where(over, result, rows.node_value),
+        visits=rows.visits,
+        qvalues=rows.qvalues,
         proven=over,
         complete=jnp.ones_like(over),
     )
@@ -203,7 +216,7 @@ def forgetful(reusing: ReusingSearch) -> Search:
 
     def search_anew(params: AnyParams, key: jax.Array, states: GameState) -> SearchOutput:
         start_key, search_key = trees.split_key(key, 2)
-        output, _ = reusing.search(params, search_key, reusing.start(params, start_key, states))
+        output, _ = reusing.search(params, search_key, reusing.start(params, start_key, states), new=True)
         return output
 
     return search_anew

@@ -84,11 +84,20 @@ def gumbel(
             return first_max(improved - rows.visits / (1 + jnp.sum(rows.visits, -1, keepdims=True)))
 
         tree = trees.plant(game, states, prior, value, legal, simulations + 1, solve=False)
-        tree = simulate(
-            tree, params, key, game, evaluate_node, root_rule, rule, 1, simulations, max_depth, False
+        tree, rows = simulate(
+            tree,
+            params,
+            key,
+            game,
+            evaluate_node,
+            root_rule,
+            rule,
+            1,
+            simulations,
+            max_depth,
+            evaluate_terminals_with_network=False,
+            new=True,
         )
-
-        rows = trees.root_rows(tree)
         completed = jax.vmap(qtransform, (0, None))(as_mctx(rows), 0)
         visited_most = rows.visits == jnp.max(rows.visits, -1, keepdims=True)
         score = jnp.maximum(_LOWEST_SCORE, noise + prior + completed)
@@ -96,6 +105,6 @@ def gumbel(
         improved = prior + completed
         improved = improved - jnp.max(improved, -1, keepdims=True)
         policy = jax.nn.softmax(mask_logits(improved, legal))
-        return collect_output(game, states, tree, action, policy)
+        return collect_output(game, states, tree, rows, action, policy)
 
     return search

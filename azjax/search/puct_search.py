@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import mctx
 
+from azjax.envs import indexing
 from azjax.envs.core import Game, GameState
 from azjax.search import tree as trees
 from azjax.search.core import (
@@ -96,7 +97,7 @@ def reusing_puct(
         prior, value, legal = evaluate_node(params, key, states)
         return trees.plant(game, states, prior, value, legal, kept + simulations, solve)
 
-    def search(params: AnyParams, key: jax.Array, tree: Tree) -> tuple[SearchOutput, Tree]:
+    def search(params: AnyParams, key: jax.Array, tree: Tree, new: bool = False) -> tuple[SearchOutput, Tree]:
         _, noise_key, key = trees.split_key(key, 3)  # as mctx splits it, so that the trees agree
         clean = tree.prior[:, trees.ROOT]
         noisy = dirichlet_mix(noise_key, clean, clean != ILLEGAL_PRIOR, dirichlet_alpha, dirichlet_fraction)
@@ -105,7 +106,7 @@ def reusing_puct(
         def root_rule(draws: Draws, rows: Rows) -> jax.Array:
             return rule(draws, rows._replace(prior=noisy))
 
-        tree = simulate(
+        tree, rows = simulate(
             tree,
             params,
             key,
@@ -118,8 +119,9 @@ def reusing_puct(
             max_depth,
             evaluate_terminals_with_network,
             max_reward,
+            new,
         )
-        return most_visited(game, tree, max_reward), tree
+        return most_visited(game, tree, rows, max_reward), tree
 
     return ReusingSearch(start, search, make_advance(start, kept))
 
@@ -163,5 +165,12 @@ def _break_ties(draws: Draws, scores: jax.Array) -> jax.Array:
         best_now, _ = jax.lax.while_loop(lambda carry: jnp.any(carry[1]), settle_one, (best, close))
         return best_now
 
-    # Noise for all costs more than the rest of a descent; a trained network seldom leaves more than a lane or two.
-    return jax.lax.cond(jnp.sum(close) > 8, lambda: with_noise(draws, scores), lane_by_lane)
+    def all_lanes() -> jax.Array:
+        return with_noise(draws, scores)
+
+    # On a CPU, noise for all costs more than the rest of a descent; a trained network seldom leaves more than a lane
+    # or two.
+    return indexing.by_platform(
+        cpu=lambda: jax.lax.cond(jnp.sum(close) > 8, all_lanes, lane_by_lane),
+        accelerator=lambda: jax.lax.cond(jnp.any(close), all_lanes, lambda: best),
+    )

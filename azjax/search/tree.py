@@ -4,6 +4,11 @@ The same trees as mctx grows, bit for bit, in loops that touch only the visited 
 whole tree through a vmapped loop, so that each level of a backup costs as much as the tree is large.
 Here a batch descends and backs up together, and lanes that are done write out of range, where writes
 are dropped. A game's position knows who is to move, so every edge has its own sign.
+
+On accelerators, where writing single numbers is slow (see `azjax.envs.indexing`), no edge is written while a tree
+grows. What an edge knows is what the node below it knows, so `_edge_rows` reads it there. The tables of edges then say
+what they said before the search, about nodes that `subtree` found no room for, and `with_tables` writes them when it
+is over.
 """
 
 import functools
@@ -14,6 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from azjax.common import memory
+from azjax.envs import indexing
 from azjax.envs.core import Game, GameState, scramble
 
 AnyParams = Any
@@ -160,43 +166,64 @@ def size(num_actions: int, batch: int, slots: int, solve: bool, state_bytes: int
     return batch * slots * (numbers + 1 + state_bytes)
 
 
-def rows_at(tree: Tree, node: jax.Array) -> Rows:
-    """The rows of one node a lane; `node` is [batch]."""
-    lane = jnp.arange(node.shape[0])
+def rows_at(tree: Tree, node: jax.Array, new: bool = False) -> Rows:
+    """The rows of one node per lane.
+
+    Args:
+      node: [batch].
+      new: the trees held just their roots when the search began.
+    """
+    visits, qvalues = _edge_rows(tree, node, new)
     return Rows(
-        node_visits=tree.node_visits[lane, node],
-        raw_value=tree.raw_values[lane, node],
-        node_value=tree.node_values[lane, node],
-        prior=tree.prior[lane, node],
-        visits=tree.visits[lane, node],
-        qvalues=tree.qvalues[lane, node],
-        outcomes=None if tree.outcomes is None else tree.outcomes[lane, node],
+        node_visits=_at(tree.node_visits, node),
+        raw_value=_at(tree.raw_values, node),
+        node_value=_at(tree.node_values, node),
+        prior=_at(tree.prior, node),
+        visits=visits,
+        qvalues=qvalues,
+        outcomes=None if tree.outcomes is None else _at(tree.outcomes, node),
     )
 
 
-def root_rows(tree: Tree) -> Rows:
-    """The rows of the roots, without a gather."""
+def root_rows(tree: Tree, new: bool = False) -> Rows:
+    """The rows of the roots, without a gather; for `new` see `rows_at`."""
+
+    def of_tables(tree):
+        return tree.visits[:, ROOT], tree.qvalues[:, ROOT]
+
+    def of_nodes(tree):
+        return _edge_rows_of_nodes(tree, jnp.full(tree.parents.shape[0], ROOT), new)
+
+    visits, qvalues = indexing.by_platform(tree, cpu=of_tables, accelerator=of_nodes)
     return Rows(
         node_visits=tree.node_visits[:, ROOT],
         raw_value=tree.raw_values[:, ROOT],
         node_value=tree.node_values[:, ROOT],
         prior=tree.prior[:, ROOT],
-        visits=tree.visits[:, ROOT],
-        qvalues=tree.qvalues[:, ROOT],
+        visits=visits,
+        qvalues=qvalues,
         outcomes=None if tree.outcomes is None else tree.outcomes[:, ROOT],
     )
 
 
+@jax.named_scope("descent")
 def descend(
-    tree: Tree, key: jax.Array, root_rule: SelectionRule, rule: SelectionRule, max_depth: int
+    tree: Tree,
+    key: jax.Array,
+    root_rule: SelectionRule,
+    rule: SelectionRule,
+    max_depth: int,
+    new: bool = False,
 ) -> Leaf:
-    """Follows the rules from the root to an edge without a child, a terminal node, or `max_depth` edges."""
+    """Follows the rules from the root to an edge without a child, a terminal node, or `max_depth` edges.
+
+    For `new` see `rows_at`.
+    """
     batch = tree.node_visits.shape[0]
-    lane = jnp.arange(batch)
 
     def descending(leaf, depth):
         child = jnp.maximum(leaf.child, ROOT)
-        return (leaf.child != NONE) & ~tree.terminal[lane, child] & (depth < max_depth)
+        return (leaf.child != NONE) & ~_at(tree.terminal, child) & (depth < max_depth)
 
     def any_descending(carry):
         _, _, going = carry
@@ -205,18 +232,20 @@ def descend(
     def one_level(carry):
         leaf, depth, going = carry
         node = jnp.where(going, leaf.child, leaf.parent)
-        action = jnp.where(going, rule(Draws(keys, depth), rows_at(tree, node)), leaf.action)
-        leaf = Leaf(node, action, tree.children[lane, node, action])
+        action = jnp.where(going, rule(Draws(keys, depth), rows_at(tree, node, new)), leaf.action)
+        leaf = Leaf(node, action, _child(tree, node, action))
         return leaf, depth + 1, going & descending(leaf, depth + 1)
 
     keys = key if key.ndim else jax.random.split(key, batch)
-    action = root_rule(Draws(keys, 0), root_rows(tree))
-    leaf = Leaf(jnp.full(batch, ROOT), action, tree.children[lane, ROOT, action])
+    action = root_rule(Draws(keys, 0), root_rows(tree, new))
+    root = jnp.full(batch, ROOT)
+    leaf = Leaf(root, action, _child(tree, root, action))
     start = (leaf, jnp.int32(1), descending(leaf, 1))
     leaf, _, _ = jax.lax.while_loop(any_descending, one_level, start)
     return leaf
 
 
+@jax.named_scope("growth")
 def grow(
     tree: Tree,
     leaf: Leaf,
@@ -225,6 +254,7 @@ def grow(
     game: Game,
     evaluate: Callable[[GameState], tuple[jax.Array, jax.Array, jax.Array]],
     evaluate_terminals_with_network: bool,
+    new: bool = False,
 ) -> tuple[Tree, jax.Array, jax.Array]:
     """Plays the leaf's move, evaluates the position, and stores it in `slot` where it is new.
 
@@ -239,28 +269,30 @@ def grow(
       game: the rules.
       evaluate: states -> (prior, value, legal action mask).
       evaluate_terminals_with_network: see `azjax.search.puct`.
+      new: see `rows_at`.
 
     Returns:
       The trees, [batch] the node to back up from (the root where there is nothing to do), and [batch] the
       value to back up.
     """
-    lane = jnp.arange(live.shape[0])
-    before = jax.tree.map(lambda s: s[lane, leaf.parent], tree.states)
-    states = jax.vmap(game.step)(before, leaf.action)
-    over = jax.vmap(game.is_terminal)(states)
+    before = jax.tree.map(lambda s: _at(s, leaf.parent), tree.states)
+    with jax.named_scope("rules"):
+        states = jax.vmap(game.step)(before, leaf.action)
+        over = jax.vmap(game.is_terminal)(states)
     prior, value, legal = evaluate(states)
     mover = before.current_player
     sign = jnp.where(states.current_player == mover, 1.0, -1.0).astype(value.dtype)
     if evaluate_terminals_with_network:
         reward, discount = jnp.zeros_like(value), sign
     else:
-        reward = jnp.where(over, jax.vmap(game.rewards)(states)[lane, mover], 0.0).astype(value.dtype)
+        result = jax.vmap(indexing.take)(jax.vmap(game.rewards)(states), mover)
+        reward = jnp.where(over, result, 0.0).astype(value.dtype)
         discount = jnp.where(over, 0.0, sign)
         value = jnp.where(over, 0.0, value)
 
     # The edge's mean for the new player to move: a reward comes only with the end, where the discount is 0.
-    mean = discount * tree.qvalues[lane, leaf.parent, leaf.action]
-    visits = tree.visits[lane, leaf.parent, leaf.action]
+    visits, qvalue = _edge(tree, leaf, new)
+    mean = discount * qvalue
     mean = mean + (value - mean) / (visits + 1.0)
     is_new = live & (leaf.child == NONE)
 
@@ -278,22 +310,21 @@ def grow(
         rewards=put(tree.rewards, reward),
         discounts=put(tree.discounts, discount),
         terminal=put(tree.terminal, over),
-        children=tree.children.at[lane, jnp.where(is_new, leaf.parent, _beyond(tree)), leaf.action].set(
-            slot, mode="drop"
-        ),
+        children=_put_edge(tree.children, jnp.where(is_new, leaf.parent, _beyond(tree)), leaf.action, slot),
         prior=put(tree.prior, prior),
         outcomes=None if tree.outcomes is None else put(tree.outcomes, _open_outcomes(legal)),
         states=jax.tree.map(put, tree.states, states),
     )
     revisited = jnp.where(live & ~is_new, leaf.child, _beyond(tree))
     tree = tree._replace(
-        node_visits=tree.node_visits.at[lane, revisited].set(visits + 1, mode="drop"),
-        node_values=tree.node_values.at[lane, revisited].set(mean, mode="drop"),
+        node_visits=_put(tree.node_visits, revisited, visits + 1),
+        node_values=_put(tree.node_values, revisited, mean),
     )
     node = jnp.where(is_new, slot, jnp.where(live, leaf.child, ROOT))
     return tree, node, value
 
 
+@jax.named_scope("backup")
 def backup(tree: Tree, node: jax.Array, value: jax.Array) -> Tree:
     """Carries a new value of a node a lane up to the root; lanes whose node is the root do nothing.
 
@@ -301,7 +332,6 @@ def backup(tree: Tree, node: jax.Array, value: jax.Array) -> Tree:
       node: [batch], whose own mean holds the value already.
       value: [batch] for the node's player to move.
     """
-    lane = jnp.arange(node.shape[0])
 
     def any_below_root(carry):
         node, *_ = carry
@@ -310,30 +340,31 @@ def backup(tree: Tree, node: jax.Array, value: jax.Array) -> Tree:
     def one_level(carry):
         node, value, mean, node_visits, node_values, visits, qvalues = carry
         below = node != ROOT
-        parent = jnp.where(below, tree.parents[lane, node], ROOT)
+        parent = jnp.where(below, _at(tree.parents, node), ROOT)
         target = jnp.where(below, parent, _beyond(tree))
-        action = tree.actions[lane, node]
-        reward, discount = tree.rewards[lane, node], tree.discounts[lane, node]
+        action = _at(tree.actions, node)
+        reward, discount = _at(tree.rewards, node), _at(tree.discounts, node)
         qvalue = reward + discount * mean
         value = reward + discount * value
-        count = node_visits[lane, parent]
-        mean = (node_values[lane, parent] * count + value) / (count + 1.0)
+        count = _at(node_visits, parent)
+        mean = (_at(node_values, parent) * count + value) / (count + 1.0)
         return (
             parent,
             value,
             mean,
-            node_visits.at[lane, target].set(count + 1, mode="drop"),
-            node_values.at[lane, target].set(mean, mode="drop"),
-            visits.at[lane, target, action].add(1, mode="drop"),
-            qvalues.at[lane, target, action].set(qvalue, mode="drop"),
+            _put(node_visits, target, count + 1),
+            _put(node_values, target, mean),
+            _count_edge(visits, target, action),
+            _put_edge(qvalues, target, action, qvalue),
         )
 
-    mean = tree.node_values[lane, node]
+    mean = _at(tree.node_values, node)
     carry = (node, value, mean, tree.node_visits, tree.node_values, tree.visits, tree.qvalues)
     *_, node_visits, node_values, visits, qvalues = jax.lax.while_loop(any_below_root, one_level, carry)
     return tree._replace(node_visits=node_visits, node_values=node_values, visits=visits, qvalues=qvalues)
 
 
+@jax.named_scope("backup")
 def prove(tree: Tree, node: jax.Array, max_reward: float) -> Tree:
     """MCTS-Solver: carries the result of a terminal node up as far as it decides anything.
 
@@ -344,7 +375,6 @@ def prove(tree: Tree, node: jax.Array, max_reward: float) -> Tree:
       node: [batch].
       max_reward: the best result the game can have; a move that reaches it needs no comparison.
     """
-    lane = jnp.arange(node.shape[0])
 
     def any_deciding(carry):
         _, _, deciding, _, _ = carry
@@ -352,21 +382,43 @@ def prove(tree: Tree, node: jax.Array, max_reward: float) -> Tree:
 
     def one_level(carry):
         node, result, deciding, outcomes, qvalues = carry  # result: for the player to move in `node`
-        parent = jnp.where(deciding, tree.parents[lane, node], ROOT)
+        parent = jnp.where(deciding, _at(tree.parents, node), ROOT)
         target = jnp.where(deciding, parent, _beyond(tree))
-        action = tree.actions[lane, node]
-        result = tree.rewards[lane, node] + tree.discounts[lane, node] * result
-        outcomes = outcomes.at[lane, target, action].set(result, mode="drop")
-        qvalues = qvalues.at[lane, target, action].set(result, mode="drop")
-        siblings = outcomes[lane, parent]
+        action = _at(tree.actions, node)
+        result = _at(tree.rewards, node) + _at(tree.discounts, node) * result
+        outcomes = _put_outcome(outcomes, target, action, result)
+        qvalues = _put_edge(qvalues, target, action, result)
+        siblings = _at(outcomes, parent)
         best = jnp.max(jnp.where(jnp.isnan(siblings), -jnp.inf, siblings), -1)
         decided = (best >= max_reward) | ~jnp.any(jnp.isnan(siblings), -1)
         return parent, best, deciding & decided & (parent != ROOT), outcomes, qvalues
 
-    deciding = (node != ROOT) & tree.terminal[lane, node]
+    deciding = (node != ROOT) & _at(tree.terminal, node)
     carry = (node, jnp.zeros(node.shape), deciding, tree.outcomes, tree.qvalues)
     _, _, _, outcomes, qvalues = jax.lax.while_loop(any_deciding, one_level, carry)
     return tree._replace(outcomes=outcomes, qvalues=qvalues)
+
+
+def with_tables(tree: Tree, new: bool = False) -> Tree:
+    """The tree with all that its edges know in their tables; what nobody asks for is not computed.
+
+    On a CPU it stands there already. For `new` see `rows_at`.
+    """
+    batch, slots = tree.parents.shape
+
+    def of_nodes(tree):
+        def one_node(number):
+            node = jnp.full(batch, number)
+            children = _over(tree, node, [jnp.broadcast_to(jnp.arange(slots), (batch, slots))])[0]
+            return jnp.where(children > 0, children, NONE), *_edge_rows_of_nodes(tree, node, new)
+
+        tables = jax.lax.map(one_node, jnp.arange(slots))
+        return tuple(jnp.moveaxis(table, 0, 1) for table in tables)
+
+    children, visits, qvalues = indexing.by_platform(
+        tree, cpu=lambda tree: (tree.children, tree.visits, tree.qvalues), accelerator=of_nodes
+    )
+    return tree._replace(children=children, visits=visits, qvalues=qvalues)
 
 
 def root_outcome(tree: Tree, max_reward: float) -> tuple[jax.Array, jax.Array]:
@@ -447,22 +499,173 @@ def split_key(key: jax.Array, parts: int) -> tuple[jax.Array, ...]:
 
 
 def first_max(scores: jax.Array) -> jax.Array:
-    """[batch] int32, as `jnp.argmax(scores, -1)`, in two passes that vectorise on a CPU."""
+    """[batch] int32, as `jnp.argmax(scores, -1)`, in two passes that vectorise everywhere."""
     number = jnp.arange(scores.shape[-1], dtype=jnp.int32)
     is_best = scores == max_of_row(scores)[..., None]
     return -max_of_row(jnp.where(is_best, -number, 1 - scores.shape[-1]))
 
 
 def max_of_row(x: jax.Array) -> jax.Array:
-    """`jnp.max(x, -1)`, folded to 16 columns first: XLA:CPU reduces rows of more than 32 one by one.
+    """`jnp.max(x, -1)`, on a CPU folded to 16 columns first: XLA:CPU reduces rows of more than 32 one by one.
 
     For cheap elementwise rows only: what a slice does not need of anything else may be computed for each.
     """
     columns, width = x.shape[-1], 16
-    if columns > 2 * width:
+
+    def folded(x):
         starts = (min(start, columns - width) for start in range(0, columns, width))
-        x = functools.reduce(jnp.maximum, (x[..., start : start + width] for start in starts))
-    return jnp.max(x, -1)
+        return jnp.max(functools.reduce(jnp.maximum, (x[..., start : start + width] for start in starts)), -1)
+
+    if columns <= 2 * width:
+        return jnp.max(x, -1)
+    return indexing.by_platform(x, cpu=folded, accelerator=lambda x: jnp.max(x, -1))
+
+
+def _at(column: jax.Array, node: jax.Array) -> jax.Array:
+    """[batch, ...] what a column [batch, nodes, ...] says of one node per lane; rows are indexed everywhere."""
+
+    def indexed(column, node):
+        return column[jnp.arange(node.shape[0]), node]
+
+    if column.ndim > 2 or jax.dtypes.issubdtype(column.dtype, jax.dtypes.extended):
+        return indexed(column, node)
+    return indexing.by_platform(column, node, cpu=indexed, accelerator=jax.vmap(indexing.take_by_mask))
+
+
+def _put(column: jax.Array, node: jax.Array, new: jax.Array) -> jax.Array:
+    """Writes [batch] numbers into a column [batch, nodes]; a node that is `_beyond` is no place."""
+    return indexing.by_platform(
+        column,
+        node,
+        new.astype(column.dtype),
+        cpu=lambda column, node, new: column.at[jnp.arange(node.shape[0]), node].set(new, mode="drop"),
+        accelerator=jax.vmap(indexing.put_by_mask),
+    )
+
+
+def _put_edge(table: jax.Array, node: jax.Array, action: jax.Array, new: jax.Array) -> jax.Array:
+    """Writes one edge per lane into a table [batch, nodes, actions]; accelerators leave that to `with_tables`."""
+    return indexing.by_platform(
+        table,
+        node,
+        action,
+        jnp.asarray(new, table.dtype),
+        cpu=lambda table, node, action, new: table.at[jnp.arange(node.shape[0]), node, action].set(
+            new, mode="drop"
+        ),
+        accelerator=lambda table, node, action, new: table,
+    )
+
+
+def _count_edge(visits: jax.Array, node: jax.Array, action: jax.Array) -> jax.Array:
+    """One more visit to one edge per lane, like `_put_edge`."""
+    return indexing.by_platform(
+        visits,
+        node,
+        action,
+        cpu=lambda visits, node, action: visits.at[jnp.arange(node.shape[0]), node, action].add(
+            1, mode="drop"
+        ),
+        accelerator=lambda visits, node, action: visits,
+    )
+
+
+def _put_outcome(outcomes: jax.Array, node: jax.Array, action: jax.Array, result: jax.Array) -> jax.Array:
+    """Writes the results of one edge per lane, which no node keeps; accelerators write the row."""
+    lane = jnp.arange(node.shape[0])
+
+    def by_row(outcomes, node, action, result):
+        row = jax.vmap(indexing.put_by_mask)(outcomes.at[lane, node].get(mode="clip"), action, result)
+        return outcomes.at[lane, node].set(row, mode="drop", unique_indices=True)
+
+    return indexing.by_platform(
+        outcomes,
+        node,
+        action,
+        result,
+        cpu=lambda outcomes, node, action, result: outcomes.at[lane, node, action].set(result, mode="drop"),
+        accelerator=by_row,
+    )
+
+
+def _child(tree: Tree, node: jax.Array, action: jax.Array) -> jax.Array:
+    """[batch] int32, where one edge per lane leads; NONE if nowhere yet."""
+
+    def of_nodes(tree, node, action):
+        is_it = (tree.parents == node[:, None]) & (tree.actions == action[:, None])
+        return jnp.max(jnp.where(is_it, jnp.arange(is_it.shape[1], dtype=jnp.int32), NONE), 1)
+
+    return indexing.by_platform(
+        tree,
+        node,
+        action,
+        cpu=lambda tree, node, action: tree.children[jnp.arange(node.shape[0]), node, action],
+        accelerator=of_nodes,
+    )
+
+
+def _edge(tree: Tree, leaf: Leaf, new: bool) -> tuple[jax.Array, jax.Array]:
+    """Visits and Q [batch] of one edge per lane; Q is seen from its parent."""
+
+    def of_tables(tree, leaf):
+        place = jnp.arange(leaf.parent.shape[0]), leaf.parent, leaf.action
+        return tree.visits[place], tree.qvalues[place]
+
+    def of_nodes(tree, leaf):
+        leads_somewhere, child = leaf.child != NONE, jnp.maximum(leaf.child, ROOT)
+        visits, qvalue = _at(tree.node_visits, child), _at(_seen_from_above(tree), child)
+        before = jnp.zeros_like(visits), jnp.zeros_like(qvalue)
+        if not new:
+            rows = _at(tree.visits, leaf.parent), _at(tree.qvalues, leaf.parent)
+            before = tuple(jax.vmap(indexing.take_by_mask)(row, leaf.action) for row in rows)
+        return jnp.where(leads_somewhere, visits, before[0]), jnp.where(leads_somewhere, qvalue, before[1])
+
+    return indexing.by_platform(tree, leaf, cpu=of_tables, accelerator=of_nodes)
+
+
+def _edge_rows(tree: Tree, node: jax.Array, new: bool) -> tuple[jax.Array, jax.Array]:
+    """Visits and Q [batch, actions] of the edges below one node per lane."""
+    return indexing.by_platform(
+        tree,
+        node,
+        cpu=lambda tree, node: (_at(tree.visits, node), _at(tree.qvalues, node)),
+        accelerator=functools.partial(_edge_rows_of_nodes, new=new),
+    )
+
+
+def _edge_rows_of_nodes(tree: Tree, node: jax.Array, new: bool) -> tuple[jax.Array, jax.Array]:
+    """`_edge_rows`, read off the nodes below; where there is none, off the tables."""
+    visits, qvalues = _over(tree, node, [tree.node_visits, _seen_from_above(tree)])
+    if not new:
+        leads_somewhere = visits > 0
+        visits = jnp.where(leads_somewhere, visits, _at(tree.visits, node))
+        qvalues = jnp.where(leads_somewhere, qvalues, _at(tree.qvalues, node))
+    if tree.outcomes is not None:  # a proven move has no mean but a result
+        outcomes = _at(tree.outcomes, node)
+        qvalues = jnp.where(jnp.isnan(outcomes) | (outcomes == -jnp.inf), qvalues, outcomes)
+    return visits, qvalues
+
+
+def _seen_from_above(tree: Tree) -> jax.Array:
+    """[batch, nodes] the mean of each node, for the player who moved there."""
+    return tree.rewards + tree.discounts * tree.node_values
+
+
+def _over(tree: Tree, node: jax.Array, columns: list[jax.Array]) -> list[jax.Array]:
+    """Each column [batch, nodes] spread over the edges [batch, actions] of one node per lane; 0 where none leads on.
+
+    Every edge is the sum over all nodes, of which one at most stands below it. The lanes stand last: so the sums run
+    over whole registers of a TPU, a fifth of the cycles.
+    """
+    move = jnp.where(tree.parents == node[:, None], tree.actions, NONE).T  # [nodes, batch]
+    stands_below = move[:, None] == jnp.arange(tree.prior.shape[2], dtype=jnp.int32)[:, None]
+
+    def spread(column):
+        words = indexing.to_words(column)
+        summed = jnp.sum(jnp.where(stands_below, words.T[:, None], 0), 0, words.dtype)
+        return indexing.from_words(summed.T, column.dtype)
+
+    return [spread(column) for column in columns]
 
 
 def _open_outcomes(legal: jax.Array) -> jax.Array:

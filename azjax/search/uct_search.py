@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from azjax.common import memory
+from azjax.envs import indexing
 from azjax.envs.core import Game, GameState, random_playout, scramble
 from azjax.search import tree as trees
 from azjax.search.core import (
@@ -74,7 +75,7 @@ def reusing_uct(
             return legal, value, legal
         repeated = jax.tree.map(lambda s: jnp.repeat(s, playouts, axis=0), states)
         rewards = random_playout(game, repeated, one_key(key)).reshape(-1, playouts, 2).mean(1)
-        return legal, rewards[jnp.arange(len(rewards)), states.current_player], legal
+        return legal, jax.vmap(indexing.take)(rewards, states.current_player), legal
 
     def rule(draws: Draws, rows: Rows) -> jax.Array:
         return first_max(open_scores(ucb1_scores(draws.words(), rows, c), rows))
@@ -83,8 +84,8 @@ def reusing_uct(
         prior, value, legal = evaluate_node(params, key, states)
         return trees.plant(game, states, prior, value, legal, kept + simulations, solve)
 
-    def search(params: AnyParams, key: jax.Array, tree: Tree) -> tuple[SearchOutput, Tree]:
-        tree = simulate(
+    def search(params: AnyParams, key: jax.Array, tree: Tree, new: bool = False) -> tuple[SearchOutput, Tree]:
+        tree, rows = simulate(
             tree,
             params,
             key,
@@ -97,8 +98,9 @@ def reusing_uct(
             max_depth,
             False,
             max_reward,
+            new,
         )
-        return most_visited(game, tree, max_reward), tree
+        return most_visited(game, tree, rows, max_reward), tree
 
     return ReusingSearch(start, search, make_advance(start, kept))
 

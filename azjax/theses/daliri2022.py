@@ -46,7 +46,11 @@ def temperature_drop(mean_length: float) -> int:
 
 
 def config(size: int, openings: str, steps: int) -> TrainConfig:
-    """Table 5.1 of Daliri 2022: one iteration is one of its training steps (65,536 new positions)."""
+    """Table 5.1 of Daliri 2022: one iteration is one of its training steps (65,536 new positions, then learning).
+
+    Two things are not as there. A game is stored when it is over, so that in the first step about a tenth fewer
+    positions are there to learn from; and that step makes 256 updates as all others do, where the thesis makes 128.
+    """
     lanes, plies = 512, 128
     return TrainConfig(
         game=Hex(size=size),
@@ -65,7 +69,7 @@ def config(size: int, openings: str, steps: int) -> TrainConfig:
             temperature_drop={6: 8, 8: 17}[size],
             openings=openings,
         ),
-        replay=ReplayConfig(capacity=2**17, batch_size=512, reuse=2.0, warm_up=2**16),
+        replay=ReplayConfig(capacity=2**17, batch_size=512, reuse=2.0, warm_up=2**15),
         optimiser=OptimiserConfig(
             name="adam", learning_rate=1e-3, weight_decay=1e-4, clip_norm=None, symmetries=False
         ),

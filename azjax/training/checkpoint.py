@@ -521,13 +521,37 @@ def read_about(path: str | os.PathLike) -> dict[str, Any]:
         raise RunError(f"config.json of {path} is damaged ({error}); {offer}") from error
 
 
-def export_agent(path: str | os.PathLike, config: Any, params: Params) -> None:
-    """Writes weights and configuration alone: all that play needs, loaded in a moment."""
-    leaves = jax.tree_util.tree_leaves_with_path(params)
-    arrays = {f"array:{jax.tree_util.keystr(key)}": np.asarray(leaf) for key, leaf in leaves}
+def export_agent(
+    path: str | os.PathLike, config: Any, params: Params, *, half_precision: bool = False
+) -> None:
+    """Writes weights and configuration alone: all that play needs, loaded in a moment.
+
+    Args:
+      path: the file.
+      config: of the run.
+      params: its weights.
+      half_precision: write float32 as float16, half as many bytes; `load_agent` returns float32 either way.
+    """
+    arrays = named_weights(params)
+    if half_precision:
+        arrays = {name: _halved(name, array) for name, array in arrays.items()}
     about = json.dumps(_about(config))
     with atomic.writing(path, "wb") as file:
         np.savez(file, about=np.array(about), **arrays)
+
+
+def named_weights(params: Params) -> dict[str, np.ndarray]:
+    """Every array of weights and statistics by its place in the tree, as in the file of an agent."""
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    return {f"array:{jax.tree_util.keystr(key)}": np.asarray(leaf) for key, leaf in leaves}
+
+
+def _halved(name: str, array: np.ndarray) -> np.ndarray:
+    if array.dtype != np.float32:
+        return array
+    if np.abs(array).max(initial=0) > np.finfo(np.float16).max:
+        raise RunError(f"{name} has numbers too large for half precision; keep the agent in single precision")
+    return array.astype(np.float16)
 
 
 def _tower(config: TrainConfig) -> Network:
@@ -558,6 +582,12 @@ def load_agent(
         jax.eval_shape(network_of(config).init, jax.random.key(0))
     )
     leaves = {f"array:{jax.tree_util.keystr(key)}": leaf for key, leaf in expected}
+    arrays = {
+        name: array.astype(np.float32)
+        if array.dtype == np.float16 and name in leaves and leaves[name].dtype == np.float32
+        else array
+        for name, array in arrays.items()
+    }
     _check_weights(path, arrays, leaves)
     return config, jax.tree_util.tree_unflatten(structure, [arrays[name] for name in leaves])
 

@@ -59,7 +59,7 @@ class SelfplayConfig(Checked, part="selfplay"):
     temperature_drop: Number = 8  # how many moves those are; then the best move is played
     flattened_opening: bool = False  # sample the first moves from softmax(1.5 * visits) as Jacobsen 2019
     # Forced: A1, A2, A3 or A123 (all legal 1 to 3 moves, Daliri 2022), R8 (up to 8 random moves), U (any position there
-    # is), or a position file, NAME.jsonl, such as the winning openings of `azjax openings`.
+    # is), a position file, NAME.jsonl, or an openings database, NAME.db, such as the winning ones of `azjax openings`.
     openings: str = "none"
     opening_share: SomeShare = 1.0  # of games that begin so; the others begin as usual
     value_target: Literal["outcome", "root", "mixture", "td_lambda"] = "outcome"  # what a value learns
@@ -80,10 +80,14 @@ class ReplayConfig(Checked, part="replay"):
     by_game: bool = False  # draw a game first, then a position in it
     distinct: bool = False  # an iteration draws no position again before all have come (Karki 2024)
     overwrite: SomeShare = 1.0  # the chance that a position replaces an old one in a full ring (Karki 2024)
-    batch_size: Count = 256
+    batch_size: Count = 256  # positions per update, over all groups
     reuse: Annotated[float, above(0), at_most(1000)] = 4.0  # how often a position is learned from, on average
     warm_up: Count = 2048  # positions stored before learning starts
-    groups: Count = 8  # independent parts of games and replay; a device works on one or several
+    # Independent parts of games and replay; a device works on one or several, and more devices make more of them.
+    groups: Count = 8
+    policy_dtype: Literal["float32", "bfloat16"] = (
+        "float32"  # of the policies kept; half takes half the memory
+    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -120,21 +124,21 @@ class ReplayConfig(Checked, part="replay"):
 class OptimiserConfig(Checked, part="optimiser"):
     """How the network learns."""
 
-    name: Literal["sgd", "adam", "adamw"] = "adamw"
-    learning_rate: Positive = 2e-3
-    decay: Literal["constant", "cosine", "steps"] = "constant"
+    name: Literal["sgd", "adam", "adamw"] = "adamw"  # of optax
+    learning_rate: Positive = 2e-3  # at its highest
+    decay: Literal["constant", "cosine", "steps"] = "constant"  # how the rate falls
     warm_up_steps: Number = 0  # linear rise from 0
     decay_steps: Number = (
         0  # cosine: until the rate is 0; steps: every so many the rate falls by `step_factor`
     )
-    step_factor: FromZero = 0.1
+    step_factor: FromZero = 0.1  # steps: what the rate is multiplied by
     momentum: Decay = 0.9  # adam: b1
     second_momentum: Decay = 0.999  # adam: b2
     weight_decay: FromZero = 1e-4  # of kernels alone
     clip_norm: Positive | None = 1.0  # gradients longer than this are shortened
-    value_weight: FromZero = 1.0
-    ownership_weight: FromZero = 0.0
-    margin_weight: FromZero = 0.0
+    value_weight: FromZero = 1.0  # of the value's loss; the policy's is 1
+    ownership_weight: FromZero = 0.0  # of the ownership head's loss
+    margin_weight: FromZero = 0.0  # of the margin head's loss
     symmetries: bool = True  # show each position turned by a random symmetry of the board
     ema: Decay = 0.0  # decay of the averaged weights used for evaluation; 0 uses the newest
 
@@ -178,17 +182,17 @@ class EvaluationConfig(Checked, part="evaluation"):
 class TrainConfig(Checked):
     """A whole run."""
 
-    game: AnyGame
-    network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
-    search: SearchConfig = dataclasses.field(default_factory=SearchConfig)
-    selfplay: SelfplayConfig = SelfplayConfig()
-    replay: ReplayConfig = ReplayConfig()
-    optimiser: OptimiserConfig = OptimiserConfig()
-    evaluation: EvaluationConfig = EvaluationConfig()
+    game: AnyGame  # the rules and the board
+    network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)  # what it looks like
+    search: SearchConfig = dataclasses.field(default_factory=SearchConfig)  # of self-play
+    selfplay: SelfplayConfig = SelfplayConfig()  # how games are played
+    replay: ReplayConfig = ReplayConfig()  # what is learned from
+    optimiser: OptimiserConfig = OptimiserConfig()  # how it is learned
+    evaluation: EvaluationConfig = EvaluationConfig()  # how it is judged meanwhile
     selfplay_dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # of the copy that plays
     iterations: Count = 100  # how long the run goes on
     save_every: Count = 20  # iterations between two checkpoints
-    seed: Seed = 0
+    seed: Seed = 0  # of all draws
 
     def __post_init__(self):
         super().__post_init__()

@@ -56,20 +56,21 @@ class _Joined(NamedTuple):
     number: int  # jax.process_index(), which cannot be asked before the backend starts
 
 
-def join_processes(text: str) -> None:
+def join_processes(text: str = "auto") -> None:
     """Makes this process one of several; when one of them stops before its end, all stop, and say why.
 
     What follows belongs into a block of `stopping_together`, whose end tells the others that this process is done.
 
     Args:
-      text: "auto" where the surroundings tell (a TPU pod, Slurm), or "HOST:PORT,PROCESSES,NUMBER" with the address
-        of the first process, how many there are, and which one this is; ",SECONDS" may follow, for how long to wait
-        for the others.
+      text: "auto" where the surroundings tell (a TPU pod, Slurm, Open MPI), or "HOST:PORT,PROCESSES,NUMBER" with the
+        address of the first process, how many there are, and which one this is; ",SECONDS" may follow either, for
+        how long to wait for the others.
 
     Raises:
       ValueError: that is not what the text says, or not all processes came.
     """
-    address, processes, number, devices, seconds = _surroundings() if text == "auto" else _parse(text)
+    is_auto = text.split(",")[0] == "auto"
+    address, processes, number, devices, seconds = (_surroundings if is_auto else _parse)(text)
     with contextlib.suppress(AttributeError):  # JAX's answer to SIGTERM, which would take it from ours
         jax.config.update("jax_enable_preemption_service", False)
     roll = lines.call_roll(address, processes, number, seconds)
@@ -237,7 +238,17 @@ def _parse(text: str) -> tuple[lines.Address, int, int, None, float]:
     return address, count, which, None, patience
 
 
-def _surroundings() -> tuple[lines.Address, int, int, Sequence[int] | None, float]:
+def _surroundings(text: str) -> tuple[lines.Address, int, int, Sequence[int] | None, float]:
+    _, *given = text.split(",")
+    try:
+        (seconds,) = map(float, given or [JOIN_SECONDS])
+        valid = 0 < seconds < float("inf")
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ValueError(
+            f"--distributed auto may be followed by seconds to wait for the others, as in auto,600; got {text!r}"
+        )
     try:
         address, processes, number, devices = ClusterEnv.auto_detect_unset_distributed_params(
             os.environ.get("JAX_COORDINATOR_ADDRESS"), None, None, None, None, int(JOIN_SECONDS)
@@ -252,4 +263,4 @@ def _surroundings() -> tuple[lines.Address, int, int, Sequence[int] | None, floa
             " do); give HOST:PORT,PROCESSES,NUMBER, such as 127.0.0.1:9911,2,0"
         )
     host, port = address.rsplit(":", 1)
-    return (host.strip("[]"), int(port)), processes, number, devices, JOIN_SECONDS
+    return (host.strip("[]"), int(port)), processes, number, devices, seconds

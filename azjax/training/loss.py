@@ -14,6 +14,7 @@ import numpy as np
 import optax
 
 from azjax.common.legality import mask_logits
+from azjax.envs import indexing
 from azjax.envs.core import Game
 from azjax.nn.networks import Network, Outputs, Params
 from azjax.training.config import OptimiserConfig
@@ -42,24 +43,29 @@ def make_loss(
 
     The keys draw the symmetries of equal shares of the batch, in order.
     """
-    observation_tables, action_tables = (jnp.asarray(table) for table in game.symmetries)
-    back_tables = jnp.asarray(np.argsort(game.symmetries.action, axis=1))
-    frames = jnp.asarray(game.action_frames)
-    drawn = len(action_tables) if config.symmetries else 1  # the first leaves everything in its place
+    # Of the symmetries the first leaves everything in its place.
+    drawn = len(game.symmetries.action) if config.symmetries else 1
+    observation_tables = np.asarray(game.symmetries.observation)[:drawn]
+    back_tables = np.argsort(game.symmetries.action, axis=1)[:drawn]
+    frames = np.asarray(game.action_frames)
+
+    def permuted(x: jax.Array, tables: np.ndarray, row: jax.Array) -> jax.Array:
+        return jax.vmap(lambda one, row: indexing.permuted(one, tables, row))(x, row)
 
     def loss(params: Params, keys: jax.Array, batch: StoredPosition) -> tuple[Losses, Any]:
         size = batch.value.shape[0]
         draw = functools.partial(jax.random.randint, shape=(size // len(keys),), minval=0, maxval=drawn)
         symmetry = jax.vmap(draw)(keys).reshape(size)
         seen = jax.vmap(game.observe)(batch.state)
-        turned = jnp.take_along_axis(seen.reshape(size, -1), observation_tables[symmetry], axis=1)
+        turned = permuted(seen.reshape(size, -1), observation_tables, symmetry)
         outputs, statistics = network.train(params, turned.reshape(seen.shape))
-        logits = jnp.take_along_axis(outputs.logits, back_tables[symmetry], axis=1)
-        logits = jnp.take_along_axis(logits, frames[batch.state.current_player], axis=1)
+        logits = permuted(outputs.logits, back_tables, symmetry)
+        logits = permuted(logits, frames, batch.state.current_player)
         legal = jax.vmap(game.legal_action_mask)(batch.state)
         policy, entropy = _policy_loss(logits, legal, batch, axis_name)
         value = _value_loss(outputs, batch.value)
-        ownership, margin = _auxiliary_losses(game, outputs, batch, observation_tables[symmetry])
+        turn = functools.partial(_turned_cells, permuted, observation_tables, symmetry)
+        ownership, margin = _auxiliary_losses(game, outputs, batch, turn)
         total = (
             policy
             + config.value_weight * value
@@ -133,8 +139,9 @@ def skipped_in_a_row(opt_state: optax.OptState) -> jax.Array:
 
 def _policy_loss(logits, legal, batch: StoredPosition, axis_name) -> tuple[jax.Array, jax.Array]:
     log_probability = jax.nn.log_softmax(mask_logits(logits, legal))
-    cross_entropy = -jnp.sum(jnp.where(batch.policy > 0, batch.policy * log_probability, 0.0), -1)
-    entropy = -jnp.sum(batch.policy * jnp.log(jnp.where(batch.policy > 0, batch.policy, 1.0)), -1)
+    target = batch.policy.astype(jnp.float32)
+    cross_entropy = -jnp.sum(jnp.where(target > 0, target * log_probability, 0.0), -1)
+    entropy = -jnp.sum(target * jnp.log(jnp.where(target > 0, target, 1.0)), -1)
     mean_weight = jnp.mean(batch.policy_weight)
     if axis_name is not None:
         mean_weight = jax.lax.pmean(mean_weight, axis_name)
@@ -150,17 +157,22 @@ def _value_loss(outputs: Outputs, target: jax.Array) -> jax.Array:
     return jnp.mean(optax.softmax_cross_entropy(outputs.value_logits, chances))
 
 
-def _auxiliary_losses(game, outputs: Outputs, batch: StoredPosition, tables: jax.Array):
+def _auxiliary_losses(game, outputs: Outputs, batch: StoredPosition, turn: Callable):
     ownership = margin = jnp.float32(0)
     mover = batch.state.current_player
     if outputs.ownership is not None:
         cells = jax.vmap(game.ownership)(batch.final, mover)  # [batch, height, width], as the mover sees it
-        size, planes = cells.shape[0], tables.shape[1] // cells[0].size
-        # Turned like the observation: the board part of the table, read off its last plane (in Dots and Boxes
-        # that of the boxes, while lines change planes).
-        cell_tables = tables.reshape(size, -1, planes)[..., -1] // planes
-        turned = jnp.take_along_axis(cells.reshape(size, -1), cell_tables, axis=1)
+        size = cells.shape[0]
+        turned = turn(cells.reshape(size, -1))
         ownership = jnp.mean((outputs.ownership.reshape(size, -1) - turned) ** 2)
     if outputs.margin is not None:
         margin = jnp.mean((outputs.margin - jax.vmap(game.final_margin)(batch.final, mover)) ** 2)
     return ownership, margin
+
+
+def _turned_cells(permuted: Callable, tables: np.ndarray, symmetry: jax.Array, cells: jax.Array) -> jax.Array:
+    """Cells [batch, cells] turned like the observation."""
+    planes = tables.shape[1] // cells.shape[1]
+    # The board part of the table, read off its last plane (in Dots and Boxes that of the boxes, while lines change
+    # planes).
+    return permuted(cells, tables.reshape(len(tables), -1, planes)[..., -1] // planes, symmetry)

@@ -6,6 +6,7 @@ than one.
 """
 
 import dataclasses
+import functools
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from azjax.training import checkpoint
 from azjax.training.alphazero import counters, metrics_rows
 from azjax.training.config import ConfigError, TrainConfig
 from azjax.training.openings import make_openings
+from azjax.training.selfplay import Openings
 from azjax.training.step import Metrics, TrainState, check_memory, make_trainer
 
 RUNS = "runs"
@@ -115,32 +117,37 @@ def train_many(
             config.game, config.selfplay.openings if kind is None else kind, config.selfplay.opening_share
         )
 
-    def trainer_of(rate: jax.Array):
+    def trainer_of(openings: Openings, rate: jax.Array):
         schedule = parts.get("schedule") or config.optimiser.schedule(rate)
-        return make_trainer(config, **parts | {"openings": kind, "schedule": schedule})
+        return make_trainer(config, **parts | {"openings": openings, "schedule": schedule})
 
-    def init(rate: jax.Array, key: jax.Array) -> TrainState:
-        return trainer_of(rate).init(key)
+    def init(openings: Openings, rate: jax.Array, key: jax.Array) -> TrainState:
+        return trainer_of(openings, rate).init(key)
 
-    def iteration(rate: jax.Array, state: TrainState) -> tuple[TrainState, Metrics]:
-        return trainer_of(rate).iteration(state)
+    def iteration(openings: Openings, rate: jax.Array, state: TrainState) -> tuple[TrainState, Metrics]:
+        return trainer_of(openings, rate).iteration(state)
 
     def on_all(function: Callable, **options) -> Callable:
         divided = PartitionSpec(RUNS)
         mapped = jax.shard_map(
-            jax.vmap(function), mesh=mesh, in_specs=divided, out_specs=divided, check_vma=False
+            jax.vmap(function, (None, 0, 0)),
+            mesh=mesh,
+            in_specs=(PartitionSpec(), divided, divided),
+            out_specs=divided,
+            check_vma=False,
         )
-        return jax.jit(mapped, **options)
+        return functools.partial(jax.jit(mapped, **options), openings)
 
-    first = jax.eval_shape(init, jnp.float32(0), jax.random.key(0))
+    first = jax.eval_shape(init, kind, jnp.float32(0), jax.random.key(0))
     check_memory(config, first, mesh.size, runs=len(configs))
     place = NamedSharding(mesh, PartitionSpec(RUNS))
+    openings = jax.device_put(kind, NamedSharding(mesh, PartitionSpec()))
     rates = jax.device_put(jnp.asarray([one.optimiser.learning_rate for one in configs], jnp.float32), place)
     # Put together by NumPy: a program that stacks many keys takes minutes to compile.
     words = np.stack([jax.random.key_data(keys.root(one.seed, "training")) for one in configs])
     starts = jax.device_put(jax.random.wrap_key_data(words), place)
     states = on_all(init)(rates, starts)
-    step = on_all(iteration, donate_argnums=1)
+    step = on_all(iteration, donate_argnums=2)
     history: list[list[dict[str, Any]]] = []
     while len(history) < config.iterations:
         states, metrics = step(rates, states)

@@ -3,8 +3,8 @@
 A1, A2 and A3 are all sequences of one, two or three legal moves, A123 all of them together; each game draws
 one uniformly. R8 are random positions after at most eight moves: games from them visit what strong players avoid,
 so that the network learns to punish mistakes too. U are positions drawn uniformly from all there are. A position file
-gives any other set, such as winning openings only. Some of the games may start as usual. Only positions that have been
-searched are learned from: forced moves leave no training data.
+or an openings database gives any other set, such as winning openings only. Some of the games may start as usual. Only
+positions that have been searched are learned from: forced moves leave no training data.
 
 The random kinds are the same in every run, whatever its seed: a run that is continued opens as before, runs that
 differ in their seed alone can be compared, and all of them can be judged by the same positions. Nobody is judged by
@@ -18,18 +18,22 @@ import numpy as np
 from azjax.common import texts
 from azjax.common.keys import root
 from azjax.envs.core import Game, GameError, GameState, random_action
-from azjax.positions import read_positions, stack
+from azjax.positions import openings_database, read_positions, stack
 from azjax.positions import sets as position_sets
 from azjax.positions.drawn import random_positions
 from azjax.training.selfplay import Openings, standard_opening
 
 LENGTHS = {"none": (0,), "A1": (1,), "A2": (2,), "A3": (3,), "A123": (1, 2, 3)}
-KINDS = f"one of {', '.join(LENGTHS)}, U, R and a number of random moves, or a position file, NAME.jsonl"
+KINDS = (
+    f"one of {', '.join(LENGTHS)}, U, R and a number of random moves, a position file, NAME.jsonl,"
+    " or an openings database, NAME.db"
+)
 MOST_ROWS = 2_000_000
 _FORMS = {name: texts.PlainForm() for name in (*LENGTHS, "U")} | {
     "R": texts.PlainForm(argument="N"),
     "file": texts.PlainForm(argument="NAME.jsonl", separator="?"),  # whose name may hold question marks
 }
+_ENDINGS = (".jsonl", ".db")
 
 
 def make_openings(game: Game, kind: str = "none", share: float = 1.0) -> Openings:
@@ -73,12 +77,12 @@ def _openings_of_kind(game: Game, kind: str) -> Openings:
 
 
 def parse_kind(kind: str) -> texts.Text:
-    """A kind in its parts: `R8` is short for `R:8`, and `NAME.jsonl` for `file:NAME.jsonl`.
+    """A kind in its parts: `R8` is short for `R:8`, and `NAME.jsonl` for `file:NAME.jsonl`, `NAME.db` likewise.
 
     Raises:
       TextError: it is none of `KINDS`; the file it may name need not exist.
     """
-    if kind.endswith(".jsonl") and not kind.startswith("file:"):
+    if kind.endswith(_ENDINGS) and not kind.startswith("file:"):
         kind = f"file:{kind}"
     elif kind[:1] == "R" and kind[1:].isdecimal():
         kind = f"R:{kind[1:]}"
@@ -86,8 +90,10 @@ def parse_kind(kind: str) -> texts.Text:
     if text.name == "R":
         if len(text.argument) > 8 or not text.argument.isdecimal() or int(text.argument) == 0:
             raise texts.TextError(f"the number of random moves must be from 1, got {text.argument!r}")
-    elif text.name == "file" and not text.argument.endswith(".jsonl"):
-        raise texts.TextError(f"a position file is called NAME.jsonl, got {text.argument!r}")
+    elif text.name == "file" and not text.argument.endswith(_ENDINGS):
+        raise texts.TextError(
+            f"a position file is called NAME.jsonl, an openings database NAME.db, got {text.argument!r}"
+        )
     return text
 
 
@@ -131,7 +137,18 @@ def uniform_openings(game: Game, number: int = 2**17) -> Openings:
 
 
 def openings_of_file(game: Game, path: str) -> Openings:
-    """The positions of a file; see `azjax.positions`. All must be of this game, and unfinished."""
+    """The positions of a file, all of this game and unfinished; or the openings of a database that go on.
+
+    Args:
+      game: the rules.
+      path: a position file, see `azjax.positions`, or NAME.db, see `azjax.positions.openings_database`.
+    """
+    if path.endswith(".db"):
+        openings = openings_database.unfinished(game, openings_database.read(path, game))
+        if not openings:
+            raise GameError(f"{path} has no opening after which the game goes on")
+        states = jax.tree.map(jnp.asarray, openings_database.after_moves(game, openings))
+        return Openings(states, jnp.asarray([len(moves) for moves in openings], jnp.int32))
     lines = read_positions(path, game)
     for number, line in enumerate(lines, start=1):
         if line.game != game:

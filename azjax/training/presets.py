@@ -134,6 +134,36 @@ def _small_replay(capacity: int = 16384, reuse: float = 4.0) -> ReplayConfig:
     return ReplayConfig(capacity=capacity, batch_size=256, reuse=reuse, warm_up=1024)
 
 
+def _large(game, openings: str, **network) -> TrainConfig:
+    """What fills an accelerator: half precision, and lanes and channels that are multiples of 128.
+
+    Nobody has trained with these yet: see docs/accelerators.md for what has been computed about them.
+    """
+    return TrainConfig(
+        game=game,
+        network=NetworkConfig(blocks=6, channels=128, compute_dtype="bfloat16", **network),
+        selfplay_dtype="bfloat16",
+        search=SearchConfig(kind="gumbel", simulations=64),
+        selfplay=SelfplayConfig(lanes=1024, plies=16, openings=openings, opening_share=0.5),
+        # As many groups as most machines have devices, so that a run may move from one to the other.
+        replay=ReplayConfig(
+            capacity=2**19, batch_size=1024, reuse=4.0, warm_up=2**15, groups=64, policy_dtype="bfloat16"
+        ),
+        optimiser=OptimiserConfig(name="adamw", learning_rate=2e-3, weight_decay=1e-4, ema=0.99),
+        evaluation=EvaluationConfig(every=50),
+        iterations=2000,
+    )
+
+
+_ACCELERATOR: dict[str, Callable[[], TrainConfig]] = {
+    "accelerator/hex9": lambda: _large(Hex(size=9), "R8"),
+    "accelerator/hex11": lambda: _large(Hex(size=11), "R8"),
+    "accelerator/chinese-checkers-5x5": lambda: _large(ChineseCheckers(size=5, pieces=6), "R8"),
+    "accelerator/connect-four": lambda: _large(make_game("connect_four"), "R8", heads="dense"),
+    "accelerator/go9": lambda: _large(make_game("go_9x9"), "R8", heads="dense"),
+    "accelerator/dots-5x5": lambda: _large(DotsAndBoxes(5, 5), "R8"),
+}
+
 _QUICK: dict[str, Callable[[], TrainConfig]] = {
     "tic-tac-toe": lambda: _tiny(make_game("tic_tac_toe"), 120),
     "hex3": lambda: _tiny(Hex(size=3), 60),
@@ -172,5 +202,5 @@ _QUICK: dict[str, Callable[[], TrainConfig]] = {
     ),
 }
 
-for _name, _make in _QUICK.items():
+for _name, _make in (_QUICK | _ACCELERATOR).items():
     register_preset(_name, DESCRIPTIONS[_name], _make)

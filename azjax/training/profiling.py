@@ -1,6 +1,7 @@
-"""Where an iteration's time goes: network, trees, rules, learning; its memory and its compile time."""
+"""Where an iteration's time goes: network, trees, rules, learning; its memory, its compile time, a trace of it."""
 
 import functools
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,12 +16,20 @@ from azjax.nn.networks import Network, Params, make_network
 from azjax.search.tree import split_key
 from azjax.training import alphazero as run
 from azjax.training import loss as learner
-from azjax.training import replay
+from azjax.training import machine, replay
 from azjax.training.config import TrainConfig
 
 
-def profile(config: TrainConfig, rounds: int = 3) -> dict[str, Any]:
+def profile(
+    config: TrainConfig, rounds: int = 3, *, skip: int = 0, trace: str | os.PathLike | None = None
+) -> dict[str, Any]:
     """Times an iteration and its parts, each compiled alone on one device.
+
+    Args:
+      config: the run.
+      rounds: iterations that are timed, and kept in the trace.
+      skip: iterations to leave out first, beside those that fill the replay.
+      trace: a folder for a trace of `rounds` more iterations, as xprof and TensorBoard show it; None for none.
 
     The network is timed as often as the searches call it, on as many positions; the rules likewise; learning
     as the updates of one iteration. What remains of a whole self-play iteration is the trees' share.
@@ -37,11 +46,20 @@ def profile(config: TrainConfig, rounds: int = 3) -> dict[str, Any]:
         state, metrics = compiled(state)
         if float(metrics.losses.total) > 0:
             break
+    for _ in range(skip):
+        state, metrics = compiled(state)
+    jax.block_until_ready(metrics)
     start = time.perf_counter()
     for _ in range(rounds):
         state, metrics = compiled(state)
     jax.block_until_ready(metrics)
     whole = (time.perf_counter() - start) / rounds
+    if trace is not None:  # after the clock has stopped: tracing takes time itself
+        with jax.profiler.trace(trace):
+            for number in range(rounds):
+                with jax.profiler.StepTraceAnnotation("iteration", step_num=number):
+                    state, metrics = compiled(state)
+                    jax.block_until_ready(metrics)
 
     simulations = config.search.simulations
     calls = config.selfplay.plies * (simulations + 1)
@@ -49,6 +67,7 @@ def profile(config: TrainConfig, rounds: int = 3) -> dict[str, Any]:
     rules = _time(_rules_calls(config, calls), rounds)
     learning = _time(update_calls(config, state), rounds)
     trees = max(0.0, whole - network - rules - learning)
+    best, known_from = machine.peak(config.network.compute_dtype)
     parts = {"network": network, "rules": rules, "trees and bookkeeping": trees, "learning": learning}
     return {
         "parts": [
@@ -58,6 +77,9 @@ def profile(config: TrainConfig, rounds: int = 3) -> dict[str, Any]:
         "compile_seconds": compile_seconds,
         "megabytes": (memory.argument_size_in_bytes + memory.temp_size_in_bytes) / 2**20,
         "positions_per_second": config.selfplay.lanes * config.selfplay.plies / whole,
+        "share_of_peak": machine.iteration_operations(config) / whole / best,
+        "peak": best,
+        "peak_from": known_from,
     }
 
 

@@ -99,31 +99,64 @@ def rebase(ring: Ring) -> Ring:
     )
 
 
-def append_game(
-    ring: Ring, group: jax.Array, rows: StoredPosition, length: jax.Array, replaces: jax.Array | bool = True
+def append_games(
+    ring: Ring, rows: StoredPosition, length: jax.Array, replaces: jax.Array | bool = True
 ) -> Ring:
-    """Writes one game: the first `length` of the rows, in order.
+    """Writes games one behind the other, those of the first lanes first, each into the ring of its lane's group.
 
     Args:
-      group: [] int32, whose ring.
-      rows: [max length, ...].
-      length: [] int32; a game without rows leaves no trace.
-      replaces: [max length] bool, which rows take the place of an older one; the others are lost where they meet
+      rows: [lanes, max length, ...]; every group has an equal share of the lanes, in order.
+      length: [lanes] int32, how many of its rows each game has; one without rows leaves no trace.
+      replaces: [lanes, max length] bool, which rows take the place of an older one; the others are lost where they meet
         one, and the write head moves on all the same (Karki 2024).
     """
-    written, games, kept = ring.written[group], ring.games[group], ring.starts.shape[1]
-    number = jnp.arange(rows.value.shape[0])
-    is_written = (number < length) & (replaces | (written + number < ring.capacity))
-    # What is not to be written is sent out of range, where writes are dropped.
-    place = jnp.where(is_written, (written + number) % ring.capacity, ring.capacity)
-    start = jnp.where(length > 0, games % kept, kept)
-    return Ring(
-        rows=jax.tree.map(lambda old, new: old.at[group, place].set(new, mode="drop"), ring.rows, rows),
-        written=ring.written.at[group].add(length),
-        games=ring.games.at[group].add((length > 0).astype(jnp.int32)),
-        starts=ring.starts.at[group, start].set(written, mode="drop"),
-        ended=None if ring.ended is None else _hand_out(ring.ended, group, rows, length),
-    )
+    (groups, kept), lanes = ring.starts.shape, length.shape[0]
+    group = jnp.arange(lanes) // (lanes // groups)
+    written, start = _behind_each_other(ring.written, length)
+    games, number = _behind_each_other(ring.games, (length > 0).astype(jnp.int32))
+    # Of more games than are remembered the last ones count; what is sent out of range is not written.
+    remembered = (length > 0) & (number >= games[group] - kept)
+    starts = ring.starts.at[group, jnp.where(remembered, number % kept, kept)].set(start, mode="drop")
+    replaces = jnp.broadcast_to(replaces, rows.value.shape)
+
+    ended = ring.ended
+    if ended is not None:
+        ended_number, ended_start = _behind_each_other(ended.number, length)
+
+    # All rows in order; as many at once as seldom leave any over, and no place of a ring twice.
+    end = jnp.cumsum(length)
+    at_once = min(ring.capacity, rows.value.size, max(2 * lanes, rows.value.shape[1]))
+
+    def write_some(carry):
+        done, old_rows, handed_out = carry
+        order = done + jnp.arange(at_once)
+        lane = jnp.searchsorted(end, order, side="right", method="compare_all")
+        lane = jnp.minimum(lane, lanes - 1)
+        row = order - (end - length)[lane]
+        place = start[lane] + row
+        is_written = (order < end[-1]) & (replaces[lane, row] | (place < ring.capacity))
+        place = jnp.where(is_written, place % ring.capacity, ring.capacity)
+
+        def write(old, new, place):
+            return old.at[group[lane], place].set(new[lane, row], mode="drop")
+
+        if ended is not None:  # here all are kept, whatever the ring does with them
+            room = ended.outcome.shape[1]
+            kept_at = jnp.where(order < end[-1], ended_start[lane] + row, room)
+            news = forget(rows.state), rows.outcome
+            handed_out = jax.tree.map(lambda old, new: write(old, new, kept_at), handed_out, news)
+        return (
+            done + at_once,
+            jax.tree.map(lambda old, new: write(old, new, place), old_rows, rows),
+            handed_out,
+        )
+
+    handed_out = None if ended is None else (ended.states, ended.outcome)
+    start_of_loop = (jnp.int32(0), ring.rows, handed_out)
+    _, all_rows, handed_out = jax.lax.while_loop(lambda carry: carry[0] < end[-1], write_some, start_of_loop)
+    if ended is not None:
+        ended = Ended(*handed_out, ended_number)
+    return Ring(all_rows, written, games, starts, ended)
 
 
 def sample(
@@ -180,17 +213,11 @@ def shuffled(ring: Ring, keys: jax.Array, count: int) -> jax.Array:
     return jax.vmap(draw)(keys, ring.written)
 
 
-def _hand_out(ended: Ended, group: jax.Array, rows: StoredPosition, length: jax.Array) -> Ended:
-    """With the first `length` of the rows; here all are kept, whatever the ring does with them."""
-    number = jnp.arange(rows.value.shape[0])
-    room = ended.outcome.shape[1]
-    place = jnp.where(number < length, ended.number[group] + number, room)
-    states, outcome = jax.tree.map(
-        lambda old, new: old.at[group, place].set(new, mode="drop"),
-        (ended.states, ended.outcome),
-        (forget(rows.state), rows.outcome),
-    )
-    return Ended(states, outcome, ended.number.at[group].add(length))
+def _behind_each_other(heads: jax.Array, sizes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """New heads [groups], and [lanes] where each lane's things begin, if so many [lanes] are put behind the heads."""
+    sizes = sizes.reshape(heads.shape[0], -1)
+    ends = heads[:, None] + jnp.cumsum(sizes, 1)
+    return ends[:, -1], (ends - sizes).reshape(-1)
 
 
 def _surplus(count: jax.Array, period: int) -> jax.Array:

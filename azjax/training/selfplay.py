@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from azjax.envs import indexing
 from azjax.envs.core import Game, GameState
 from azjax.search import Search, SearchOutput
 from azjax.search.tree import AnyParams, split_key
@@ -63,14 +64,14 @@ def standard_opening(game: Game) -> Openings:
     return Openings(start, jnp.zeros(1, jnp.int32))
 
 
-def start(game: Game, openings: Openings, keys: jax.Array) -> Lanes:
-    """New games in all lanes; `keys` is [lanes]."""
+def start(game: Game, openings: Openings, keys: jax.Array, policy_dtype: Any = jnp.float32) -> Lanes:
+    """New games in all lanes; `keys` is [lanes], and policies are remembered in `policy_dtype`."""
     keys, opening_keys = split_key(keys, 2)
     state, ply = _new_games(openings, opening_keys)
     lanes = keys.shape[0]
     moment = Moment(
         state=jax.tree.map(lambda s: s[0], state),
-        policy=jnp.zeros(game.num_actions),
+        policy=jnp.zeros(game.num_actions, policy_dtype),
         policy_weight=jnp.float32(0),
         root_value=jnp.float32(0),
     )
@@ -113,9 +114,10 @@ def play(
         legal = jax.vmap(game.legal_action_mask)(lanes.state)
         action = choose_action(action_key, output, lanes.ply, legal)
         lanes = _remember(lanes, output)
-        lanes = lanes._replace(state=jax.vmap(game.step)(lanes.state, action), ply=lanes.ply + 1, key=key)
-
-        over = jax.vmap(game.is_terminal)(lanes.state)
+        with jax.named_scope("rules"):
+            state = jax.vmap(game.step)(lanes.state, action)
+            over = jax.vmap(game.is_terminal)(state)
+        lanes = lanes._replace(state=state, ply=lanes.ply + 1, key=key)
         ring = _store_finished(game, value_targets, lanes, over, ring, overwrite, overwrite_key)
         counts = _count(counts, lanes, over, jax.vmap(game.rewards)(lanes.state)[:, 0])
         new_state, new_ply = _new_games(openings, opening_key)
@@ -142,13 +144,21 @@ def _new_games(openings: Openings, keys: jax.Array) -> tuple[GameState, jax.Arra
     return jax.tree.map(lambda s: s[row], openings.states), openings.plies[row]
 
 
+@jax.named_scope("storing")
 def _remember(lanes: Lanes, output: SearchOutput) -> Lanes:
     lane = jnp.arange(lanes.ply.shape[0])
-    moment = Moment(lanes.state, output.policy, output.complete.astype(jnp.float32), output.value)
-    moments = jax.tree.map(lambda all_, new: all_.at[lane, lanes.length].set(new), lanes.moments, moment)
-    return lanes._replace(moments=moments, length=lanes.length + 1)
+    policy = output.policy.astype(lanes.moments.policy.dtype)
+    moment = Moment(lanes.state, policy, output.complete.astype(jnp.float32), output.value)
+
+    def put(column, new):
+        if new.ndim == 1:  # single numbers; the others are rows
+            return jax.vmap(indexing.put)(column, lanes.length, new)
+        return column.at[lane, lanes.length].set(new)
+
+    return lanes._replace(moments=jax.tree.map(put, lanes.moments, moment), length=lanes.length + 1)
 
 
+@jax.named_scope("storing")
 def _store_finished(
     game,
     value_targets,
@@ -159,41 +169,30 @@ def _store_finished(
     keys: jax.Array,
 ) -> replay.Ring:
     """Appends the games of the lanes that are over, one after the other; `keys` [lanes] say what they overwrite."""
-    with_final = ring.rows.final is not None
-    lanes_per_group = over.shape[0] // ring.written.shape[0]
-
-    def any_left(carry):
-        _, left = carry
-        return jnp.any(left)
-
-    def store_one(carry):
-        ring, left = carry
-        lane = jnp.argmax(left)
-        rows = _finished_game(game, value_targets, lanes, lane, with_final)
-        replaces = True
-        if overwrite < 1:
-            replaces = jax.random.bernoulli(keys[lane], overwrite, rows.value.shape)
-        ring = replay.append_game(ring, lane // lanes_per_group, rows, lanes.length[lane], replaces)
-        return ring, left.at[lane].set(False)
-
-    ring, _ = jax.lax.while_loop(any_left, store_one, (ring, over))
-    return ring
+    rows = jax.vmap(
+        lambda lane, length: _finished_game(game, value_targets, lane, length, ring.rows.final is not None)
+    )((lanes.moments, lanes.state), lanes.length)
+    replaces = True
+    if overwrite < 1:
+        plies = rows.value.shape[1:]
+        replaces = jax.vmap(lambda key: jax.random.bernoulli(key, overwrite, plies))(keys)
+    return replay.append_games(ring, rows, jnp.where(over, lanes.length, 0), replaces)
 
 
 def _finished_game(
-    game, value_targets, lanes: Lanes, lane: jax.Array, with_final: bool
+    game, value_targets, lane: tuple[Moment, GameState], length: jax.Array, with_final: bool
 ) -> replay.StoredPosition:
-    """The positions [max_plies, ...] of the game that has just ended in a lane."""
-    moments = jax.tree.map(lambda column: column[lane], lanes.moments)
-    final = jax.tree.map(lambda column: column[lane], lanes.state)
+    """The positions [max_plies, ...] of the game that has just ended in a lane, of its moments and its end."""
+    moments, final = lane
     players = moments.state.current_player
-    outcomes = game.rewards(final)[players]
+    rewards = game.rewards(final)
+    outcomes = jnp.where(players == 0, rewards[0], rewards[1])
     plies = players.shape[0]
     return replay.StoredPosition(
         state=moments.state,
         policy=moments.policy,
         policy_weight=moments.policy_weight,
-        value=value_targets(outcomes, moments.root_value, players, lanes.length[lane]),
+        value=value_targets(outcomes, moments.root_value, players, length),
         outcome=outcomes,
         final=jax.tree.map(lambda s: jnp.broadcast_to(s, (plies, *s.shape)), final) if with_final else None,
     )

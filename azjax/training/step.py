@@ -7,6 +7,7 @@ all, and gradients are averaged. Whoever holds the state holds the run.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -144,11 +145,7 @@ def make_trainer(
     """
     devices = 1 if mesh is None else mesh.size
     axis_name = None if mesh is None else DEVICES
-    if config.replay.groups % devices:
-        raise ValueError(
-            f"replay.groups must be a multiple of the number of devices ({devices}),"
-            f" got {config.replay.groups}"
-        )
+    config = with_groups_for(config, devices)
     game = config.game
     if network is None:
         learned = networks.make_network(config.network, game, axis_name=axis_name)
@@ -177,7 +174,8 @@ def make_trainer(
         network_key, lane_key, learner_key = jax.random.split(key, 3)
         nothing = Count(jnp.uint32(0), jnp.uint32(0))
         params = learned.init(network_key)
-        lanes = selfplay.start(game, begin_with, jax.random.split(lane_key, config.selfplay.lanes))
+        lane_keys = jax.random.split(lane_key, config.selfplay.lanes)
+        lanes = selfplay.start(game, begin_with, lane_keys, jnp.dtype(config.replay.policy_dtype))
         ring = replay.empty(
             _position_like(config, lanes),
             config.replay.groups,
@@ -207,8 +205,8 @@ def make_trainer(
         begin_with = make_openings(game, kind, config.selfplay.opening_share)
     else:
         begin_with = openings
-    init = functools.partial(start, begin_with)
 
+    @jax.named_scope("learning")
     def learn(state: TrainState) -> tuple[TrainState, learner.Losses]:
         count = config.replay.batch_size // config.replay.groups
 
@@ -239,7 +237,7 @@ def make_trainer(
     def warm_up(state: TrainState) -> tuple[TrainState, learner.Losses]:
         return state, learner.Losses(*(jnp.float32(0) for _ in learner.Losses._fields))
 
-    def iteration(state: TrainState) -> tuple[TrainState, Metrics]:
+    def iterate(begin_with: selfplay.Openings, state: TrainState) -> tuple[TrainState, Metrics]:
         lanes, ring, counts = selfplay.play(
             game,
             explore,
@@ -269,19 +267,86 @@ def make_trainer(
         return state, Metrics(losses, counts, stored, skipped, rate(state.updates.clipped()))
 
     if mesh is None:
-        return Trainer(init, iteration, learned)
+        return Trainer(functools.partial(start, begin_with), functools.partial(iterate, begin_with), learned)
     divided = state_partition(PartitionSpec(DEVICES), PartitionSpec())
     step = jax.shard_map(
-        iteration, mesh=mesh, in_specs=(divided,), out_specs=(divided, PartitionSpec()), check_vma=False
+        iterate,
+        mesh=mesh,
+        in_specs=(PartitionSpec(), divided),
+        out_specs=(divided, PartitionSpec()),
+        check_vma=False,
     )
-    placement = state_partition(
-        NamedSharding(mesh, PartitionSpec(DEVICES)), NamedSharding(mesh, PartitionSpec())
-    )
+    everywhere = NamedSharding(mesh, PartitionSpec())
+    placement = state_partition(NamedSharding(mesh, PartitionSpec(DEVICES)), everywhere)
+    init = jax.jit(start, out_shardings=_prefix_to_tree(placement, shapes))
+    given = _Given(begin_with, everywhere)
     return Trainer(
-        init=jax.jit(init, out_shardings=_prefix_to_tree(placement, shapes)),
-        iteration=jax.jit(step, donate_argnums=0),
-        network=learned,
+        init=_Bound(init, given), iteration=_Bound(jax.jit(step, donate_argnums=1), given), network=learned
     )
+
+
+class _Given:
+    """What is given to a compiled program beside its state: put on the devices when it is first needed."""
+
+    def __init__(self, value: Any, place: NamedSharding):
+        self.value, self.place, self.is_there = value, place, False
+
+    def shapes(self) -> Any:
+        """For compiling, which may be for devices that are not there."""
+        return jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.asarray(leaf).dtype, sharding=self.place),
+            self.value,
+        )
+
+    def arrays(self) -> Any:
+        """For running."""
+        if not self.is_there:
+            self.value = jax.jit(lambda x: x, out_shardings=self.place)(self.value)
+            self.is_there = True
+        return self.value
+
+
+class _Bound:
+    """A jitted, lowered or compiled function whose first argument is given.
+
+    So the openings, which may be many megabytes, are an argument of the program and no constant in it.
+    """
+
+    def __init__(self, function: Any, given: _Given):
+        self._function, self._given = function, given
+
+    def __call__(self, *rest: Any) -> Any:
+        return self._function(self._given.arrays(), *rest)
+
+    def eval_shape(self, *rest: Any) -> Any:
+        """As of what `jax.jit` makes."""
+        return self._function.eval_shape(self._given.shapes(), *rest)
+
+    def lower(self, *rest: Any) -> "_Bound":
+        """As of what `jax.jit` makes."""
+        return _Bound(self._function.lower(self._given.shapes(), *rest), self._given)
+
+    def compile(self) -> "_Bound":
+        """As of what `jax.jit` makes and was lowered."""
+        return _Bound(self._function.compile(), self._given)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+
+def with_groups_for(config: TrainConfig, devices: int) -> TrainConfig:
+    """The configuration with as many groups as so many devices can share alike: its own number, or the next multiple.
+
+    What is computed depends on the number of groups, and only to rounding on that of devices: a run that shall move
+    from few devices to many has groups for the many from the beginning.
+
+    Raises:
+      ConfigError: lanes, replay and batches cannot be divided into so many groups.
+    """
+    groups = math.lcm(config.replay.groups, devices)
+    if groups == config.replay.groups:
+        return config
+    return dataclasses.replace(config, replay=dataclasses.replace(config.replay, groups=groups))
 
 
 def state_partition(divided: Any, replicated: Any) -> TrainState:

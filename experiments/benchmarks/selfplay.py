@@ -26,7 +26,7 @@ from pgx.experimental import auto_reset
 from azjax import theses, training
 from azjax.envs import Env
 from azjax.nn import convolution
-from azjax.nn.networks import make_network
+from azjax.nn.networks import Params, make_network
 from azjax.training import selfplay
 from azjax.training.config import TrainConfig
 from azjax.training.openings import make_openings
@@ -114,25 +114,25 @@ def useful_share(config: TrainConfig) -> float:
 
 def bare_passes(config: TrainConfig) -> Callable[[], object]:
     """As many forward and backward passes as an iteration has updates, with plain losses, on one batch."""
+    params = jax.jit(make_network(config.network, config.game).init)(jax.random.key(0))
+    observation = jnp.zeros((config.replay.batch_size, *config.game.observation_shape))
+    return functools.partial(jax.jit(functools.partial(passes, config)), params, observation)
+
+
+def passes(config: TrainConfig, params: Params, observation: jax.Array) -> Params:
+    """The weights after the updates of an iteration, all on the same observations [batch, ...]."""
     network = make_network(config.network, config.game)
-    params = jax.jit(network.init)(jax.random.key(0))
-    batch = config.replay.batch_size
-    observation = jnp.zeros((batch, *config.game.observation_shape))
 
     def loss(weights, observation):
         outputs, _ = network.train(params._replace(weights=weights), observation)
         logits = jax.nn.log_softmax(outputs.logits)
         return -jnp.mean(logits) + jnp.mean(outputs.value**2)
 
-    @jax.jit
-    def learn(weights):
-        def one(weights, _):
-            gradient = jax.grad(loss)(weights, observation)
-            return jax.tree.map(lambda w, g: w - 1e-3 * g, weights, gradient), None
+    def one(weights, _):
+        gradient = jax.grad(loss)(weights, observation)
+        return jax.tree.map(lambda w, g: w - 1e-3 * g, weights, gradient), None
 
-        return jax.lax.scan(one, weights, None, config.updates)[0]
-
-    return functools.partial(learn, params.weights)
+    return jax.lax.scan(one, params.weights, None, config.updates)[0]
 
 
 def with_xla_convolutions() -> contextlib.AbstractContextManager:

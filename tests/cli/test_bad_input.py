@@ -20,13 +20,13 @@ from azjax import cli, theses, training
 from azjax.common import files, memory
 from azjax.envs import ChineseCheckers, GameError, Hex, PositionError
 from azjax.evaluation import curve as curve_files
-from azjax.evaluation import openings_database, suites, tournament
+from azjax.evaluation import suite_building, suites, tournament
 from azjax.evaluation.arena import Outcomes
 from azjax.evaluation.judges import JudgeOptions
 from azjax.learners.es import ESConfig
 from azjax.learners.td import TDConfig
 from azjax.nn.networks import make_network
-from azjax.positions import read_positions
+from azjax.positions import openings_database, read_positions
 from azjax.search import tree
 from azjax.solvers import files as solution_files
 from azjax.solvers import load_solver
@@ -616,8 +616,8 @@ WRONG_SETTINGS = [
     (ESConfig, {"game": Hex(3), "population": 8.0}, "population must be a whole number"),
     (JudgeOptions, {"policy_simulations": (32, 0)}, "policy_simulations[1] must be at least 1"),
     (JudgeOptions, {"seed": 2**32}, "seed must be between"),
-    (suites.Recipe, {"games": "many"}, "games must be a whole number"),
-    (suites.Recipe, {"sources": "strong"}, "sources must be a tuple"),
+    (suite_building.Recipe, {"games": "many"}, "games must be a whole number"),
+    (suite_building.Recipe, {"sources": "strong"}, "sources must be a tuple"),
 ]
 
 

@@ -1,19 +1,24 @@
 """The commands around training, as they are typed."""
 
+import dataclasses
 import io
 import json
+import math
 import pathlib
 import re
 import shlex
 import sys
 import types
 
+import jax
 import pytest
 from rich.console import Console
 
 from azjax import cli, theses
-from azjax.cli import progress
+from azjax.cli import doctor, progress
+from azjax.common import memory
 from azjax.plots import report
+from azjax.training import machine
 
 TINY = [
     *("--search.simulations", "2", "--selfplay.lanes", "8", "--selfplay.plies", "4"),
@@ -31,9 +36,12 @@ TINY = [
 
 
 @pytest.mark.usefixtures("quickly_compiled")
-def test_profile_says_where_the_time_goes(capsys):
-    assert cli.main(["profile", "hex3", "--json", *TINY]) == 0
+def test_profile_says_where_the_time_goes_and_keeps_a_trace(capsys, tmp_path):
+    wanted = ["--trace", str(tmp_path), "--skip", "1", "--keep", "2"]
+    assert cli.main(["profile", "hex3", "--json", *wanted, *TINY]) == 0
+    assert list(tmp_path.rglob("*.xplane.pb"))
     found = json.loads(capsys.readouterr().out)
+    assert 0 < found["share_of_peak"] < 1
     seconds = {row["part"]: row["seconds"] for row in found["parts"]}
     assert set(seconds) == {"network", "rules", "trees and bookkeeping", "learning", "whole iteration"}
     assert min(seconds[part] for part in ("network", "rules", "learning")) > 0
@@ -57,7 +65,7 @@ def test_training_judges_by_the_truth_writes_events_and_ends_with_a_report(tmp_p
     (events,) = (out / "tensorboard").iterdir()
     assert b"loss/policy" in events.read_bytes()
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert page.count("<svg") >= 2 and "data:image/png" in page
+    assert page.count("<svg") >= 2 and '<svg class="chart"' in page
     # The end names three commands, and they work as they are printed.
     commands = re.findall(r"^  azjax (.*)", printed.err, re.MULTILINE)
     assert [command.split()[0] for command in commands] == ["play", "match", "resume"]
@@ -132,3 +140,48 @@ def test_the_report_shows_at_most_eight_rows_the_first_and_the_last_among_them(n
     shown = re.findall(r"\b10\d\d\b", capsys.readouterr().out)
     assert len(shown) == len(set(shown)) == min(8, number)
     assert (shown[0], shown[-1]) == ("1000", str(999 + number))
+
+
+@pytest.fixture(scope="module")
+def examined():
+    """What the doctor finds about a tiny run."""
+    config = theses.preset("hex3")
+    config = dataclasses.replace(config, selfplay=dataclasses.replace(config.selfplay, lanes=8))
+    return config, doctor.examine(config, compile=False)
+
+
+def test_the_doctor_names_devices_versions_memory_and_an_estimate(examined):
+    config, found = examined
+    assert found["fits"] and found["machine"]["versions"]["jax"] == jax.__version__
+    assert sum(found["machine"]["devices"].values()) == jax.device_count()
+    made = found["estimate"]
+    seconds = made["evaluating_seconds"] + made["learning_seconds"]
+    assert made["positions_per_second"] == pytest.approx(8 * config.selfplay.plies / seconds)
+    said = " ".join(doctor.sentences("hex3", found))
+    assert "Memory: " in said and "positions/s" in said and f"jax {jax.__version__}" in said
+
+
+def test_the_doctor_says_what_to_change_where_a_run_does_not_fit(monkeypatch, capsys):
+    monkeypatch.setattr(memory, "_machine", lambda: 2 * 2**20)  # bytes
+    assert cli.main(["doctor", "hex3", "--replay.capacity", "1048576", "--no-compile", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert not found["fits"] and "a replay of 1,048,576 positions" in found["reason"]
+    words = [word for option, value in found["change"].items() for word in (f"--{option}", str(value))]
+    assert "--replay.capacity" in words
+    assert cli.main(["doctor", "hex3", *words, "--no-compile"]) == 0
+    monkeypatch.setattr(memory, "_machine", lambda: 10)
+    assert cli.main(["doctor", "hex3", "--no-compile"]) == 1
+    assert "Nothing smaller" in capsys.readouterr().out
+
+
+def test_operations_of_a_network_are_those_of_its_products():
+    """Dense layers of 2 * inputs * outputs each: the tower of hex3 has two of 128, and heads."""
+    config = theses.preset("hex3")
+    inputs = math.prod(config.game.observation_shape)
+    tower = 2 * (inputs * 128 + 128 * 128)
+    assert tower < machine.evaluation_operations(config) < 3 * tower
+    at_once = machine.iteration_operations(config)
+    more = dataclasses.replace(config.search, simulations=2 * config.search.simulations + 1)
+    assert (
+        1.3 * at_once < machine.iteration_operations(dataclasses.replace(config, search=more)) < 2 * at_once
+    )

@@ -20,8 +20,9 @@ from azjax.cli import gtp_server as gtp
 from azjax.common.agent import AgentError
 from azjax.envs import ChineseCheckers, DotsAndBoxes, GameError, Hex
 from azjax.evaluation import curve as curve_files
-from azjax.evaluation import judges, openings_database, pgn, records, suites, tournament
+from azjax.evaluation import judges, pgn, records, suites, tournament
 from azjax.nn.networks import make_network
+from azjax.positions import openings_database
 from azjax.training import checkpoint
 from azjax.training.config import ConfigError, TrainConfig, config_to_dict
 from tests.training_cases import SMALL

@@ -11,7 +11,7 @@ import pytest
 from azjax import positions
 from azjax.common import atomic
 from azjax.envs import Hex
-from azjax.evaluation import openings_database
+from azjax.positions import openings_database
 from azjax.solvers import files
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -10,14 +10,24 @@ def test_words_begin_on_the_left_and_numbers_end_on_the_right():
     assert grid.text().splitlines() == ["who", "player  games", "a          10", "longer      5", "so far"]
 
 
-def test_a_long_word_is_cut_and_columns_that_do_not_fit_are_left_out():
-    grid = tables.Grid(("player", "games"), [("x" * 200, "12345")])
+def test_a_long_name_goes_on_in_the_next_line_and_nothing_is_lost():
+    grid = tables.Grid(("player", "games"), [("x" * 200, "12345"), ("several words in a row " * 6, "6")])
     lines = grid.text().splitlines()
     assert all(len(line) <= 80 for line in lines)
-    assert lines[1].endswith("…  12345")
-    wide = tables.Grid([str(number) for number in range(40)], [["9999"] * 40])
-    assert all(len(line) <= 80 and line.endswith("…") for line in wide.text().splitlines())
-    assert len(wide.text(width=None).splitlines()[1]) == 40 * 6 - 2
+    assert sum(line.count("x") for line in lines) == 200 and lines[1].endswith("x  12345")
+    assert sum(line.count("several") for line in lines) == 6  # words stay whole
+
+
+def test_numbers_that_do_not_fit_stand_in_further_tables_below():
+    wide = tables.Grid(["name", *(str(number) for number in range(40))], [["a", *["9999"] * 40]])
+    parts = wide.text().split("\n\n")
+    assert all(len(line) <= 80 for part in parts for line in part.splitlines())
+    assert all(part.startswith("name  ") and part.splitlines()[1].startswith("a     ") for part in parts)
+    assert " ".join(parts).split().count("9999") == 40
+    assert [word for part in parts for word in part.splitlines()[0].split()[1:]] == [
+        str(n) for n in range(40)
+    ]
+    assert len(wide.text(width=None).splitlines()) == 2
 
 
 def test_html_shows_every_cell_and_no_markup_of_a_name():

@@ -1,6 +1,7 @@
 """Position suites: extraction, proofs, selection, scores, the ready-made ones, the command."""
 
 import collections
+import dataclasses
 import functools
 import json
 
@@ -12,14 +13,14 @@ import pytest
 from azjax import cli, positions
 from azjax.common.agent import Agent
 from azjax.envs import Hex, PositionError
-from azjax.evaluation import suites
+from azjax.evaluation import suite_building, suites
 from azjax.positions import sets as position_sets
 from azjax.solvers.core import Solution
-from azjax.solvers.hex.search import MoveResults
 from azjax.solvers.hex.solver import make_solver
 from tests.reference import exhaustive
+from tests.training_cases import SMALL
 
-RECIPE = suites.Recipe(games=40, sources=("random",), max_winning=3, a_colour=12)
+RECIPE = suite_building.Recipe(games=40, sources=("random",), max_winning=3, a_colour=12)
 
 
 @functools.cache
@@ -29,7 +30,7 @@ def solver_of(size):
 
 @functools.cache
 def small_suite():
-    return suites.build(Hex(3), lambda: solver_of(3), RECIPE)
+    return suite_building.build(Hex(3), lambda: solver_of(3), RECIPE)
 
 
 def record_of(game, *games):
@@ -55,14 +56,14 @@ def test_two_games_with_common_positions_give_each_position_once():
     # Two games of five moves like those of Daliri 2022, Figure 6.1: six positions each with the empty board, which is
     # common to both, as is the one with black b2, c1 and white b1.
     game = Hex(3)
-    found = suites.extract_positions(game, record_of(game, "b2 b1 c1 b3 a3", "c1 b1 b2 a1 b3"))
+    found = suite_building.extract_positions(game, record_of(game, "b2 b1 c1 b3 a3", "c1 b1 b2 a1 b3"))
     assert len(found.plies) == 10
     assert collections.Counter(found.plies.tolist()) == {0: 1, 1: 2, 2: 2, 3: 1, 4: 2, 5: 2}
 
 
 def test_extracted_moves_lead_to_their_position():
     game = Hex(3)
-    found = suites.extract_positions(game, record_of(game, "b2 b1 c1 b3 a3", "c1 b1 b2 a1 b3"))
+    found = suite_building.extract_positions(game, record_of(game, "b2 b1 c1 b3 a3", "c1 b1 b2 a1 b3"))
     for row in range(len(found.plies)):
         x = game.init(jax.random.key(0))
         for action in found.moves[row][: found.plies[row]]:
@@ -74,14 +75,14 @@ def test_bins_give_their_hardest_position_in_turn():
     bins = np.array([4, 4, 4, 9, 9, 7])
     hardness = np.array([1.0, 3.0, 2.0, 5.0, 6.0, 0.5])
     # First the hardest of 4, 7 and 9 stones, then the second ones, and so on.
-    assert suites.select(bins, hardness, 4).tolist() == [1, 5, 4, 2]
-    assert suites.select(bins, hardness, 100).tolist() == [1, 5, 4, 2, 3, 0]
-    assert suites.select(bins[:0], hardness[:0], 3).tolist() == []
+    assert suite_building.select(bins, hardness, 4).tolist() == [1, 5, 4, 2]
+    assert suite_building.select(bins, hardness, 100).tolist() == [1, 5, 4, 2, 3, 0]
+    assert suite_building.select(bins[:0], hardness[:0], 3).tolist() == []
 
 
 def test_suite_sizes_are_those_of_the_thesis():
-    assert suites.suite_size([443, 210]) == 105
-    assert suites.suite_size([2650, 2635]) == 250
+    assert suite_building.suite_size([443, 210]) == 105
+    assert suite_building.suite_size([2650, 2635]) == 250
 
 
 def test_every_position_of_a_suite_holds_what_the_recipe_asks_and_brute_force_confirms_it():
@@ -105,7 +106,7 @@ def test_a_suite_has_as_many_positions_of_each_colour_as_asked_and_none_twice():
 
 
 def test_the_same_recipe_makes_the_same_suite():
-    assert suites.build(Hex(3), lambda: solver_of(3), RECIPE).lines == small_suite().lines
+    assert suite_building.build(Hex(3), lambda: solver_of(3), RECIPE).lines == small_suite().lines
 
 
 def test_the_counts_of_the_stages_agree():
@@ -115,7 +116,10 @@ def test_the_counts_of_the_stages_agree():
 
 
 class StubSolver:
-    """Proves every position but those of three stones; each of its moves takes as many nodes as its number, squared."""
+    """Proves every position but those of three stones; each of its moves takes as many nodes as its number, squared.
+
+    Who moves wins with any move after an even number of stones, and loses after an odd one.
+    """
 
     def __init__(self, game):
         self.game = game
@@ -123,18 +127,17 @@ class StubSolver:
     def solve(self, states):
         stones = np.sum(np.asarray(states.board) != 0, axis=1)
         legal = position_sets.legal_moves(self.game, states)
-        value = np.where(stones == 3, np.nan, 1).astype(np.float32)
+        value = np.where(stones == 3, np.nan, 1 - 2 * (stones % 2)).astype(np.float32)
         return Solution(value, legal & (stones != 3)[:, None], stones != 3, stones * 0.0, stones)
 
-    def winning_moves(self, state):
-        nodes = np.arange(9) ** 2
-        return MoveResults(np.ones(9, np.int8), nodes, nodes * 1.0)
+    def effort(self, state, actions):
+        return [action**2 for action in actions]
 
 
 def test_what_the_solver_gives_up_is_unknown_and_not_lost():
     game = Hex(3)
-    candidates = suites.extract_positions(game, record_of(game, "b2 b1 c1 b3"))
-    truth = suites.prove(StubSolver(game), candidates)
+    candidates = suite_building.extract_positions(game, record_of(game, "b2 b1 c1 b3"))
+    truth = suite_building.prove(StubSolver(game), candidates)
     assert dict(zip(candidates.plies.tolist(), truth.proven.tolist())) == {
         0: True,
         1: True,
@@ -147,11 +150,89 @@ def test_what_the_solver_gives_up_is_unknown_and_not_lost():
 
 def test_effort_is_the_median_over_winning_moves_alone():
     game = Hex(3)
-    candidates = suites.extract_positions(game, record_of(game, "b2"))
+    candidates = suite_building.extract_positions(game, record_of(game, "b2"))
     winning = np.zeros((2, 9), bool)
     winning[0, [2, 3, 8]] = True  # 4, 9 and 64 nodes
-    winning[1, [0, 5]] = True  # none, as the mirror image of another move, and 25 nodes
-    assert suites.effort(lambda: StubSolver(game), candidates, winning).tolist() == [9, 25]
+    winning[1, [0, 5]] = True  # 0 and 25
+    assert suite_building.effort(StubSolver(game), candidates, winning).tolist() == [9, 12.5]
+
+
+def test_moves_to_positions_proven_before_are_looked_up_and_agree_with_the_solver():
+    game = Hex(3)
+    candidates = suite_building.extract_positions(game, record_of(game, "b2 a1 c1 b1 a3", "c1 a1 b2"))
+    truth = suite_building.prove(solver_of(3), candidates)
+    # Both games share the start and the position after b2, a1 and c1. Moves between candidates: b2 and c1 from the
+    # start, a1 after each, c1 after b2 a1 and b2 after c1 a1, then b1 and a3.
+    looked = dict(zip(map(tuple, candidates.moves.tolist()), truth.looked_up))
+    assert int(np.sum(truth.looked_up != 0)) == 8
+    start = looked[(-1,) * 9]
+    assert sorted(np.flatnonzero(start)) == [2, 4] and set(start[[2, 4]]) == {1}  # c1 and b2 win on 3x3
+
+
+def test_a_solver_that_contradicts_itself_is_noticed():
+    game = Hex(3)
+
+    class Wrong(StubSolver):
+        def solve(self, states):  # whoever moves wins with every move, also after a move that wins
+            legal = position_sets.legal_moves(self.game, states)
+            ones = np.ones(len(legal))
+            return Solution(ones.astype(np.float32), legal, ones > 0, ones, ones.astype(int))
+
+    with pytest.raises(RuntimeError, match="proven twice"):
+        suite_building.prove(Wrong(game), suite_building.extract_positions(game, record_of(game, "b2 b1")))
+
+
+def test_source_games_of_two_players_have_both_colours_and_a_random_first_move(tmp_path):
+    game, lines = Hex(3), []
+    recipe = suite_building.Recipe(games=6, sources=(), players=("random", "perfect"), a_colour=2)
+    records, counts = suite_building.source_games(game, recipe, jax.random.key(0))
+    assert counts["games"] == len(records) == 12
+    assert np.all(np.bincount(records[:, 0]) % 2 == 0)  # every opening is played twice
+    assert len(counts["distinct_games_by_colour"]) == 2
+    for record in records:
+        moves = ";".join(
+            f"{'BW'[n % 2]}[{game.action_to_text(a)}]" for n, a in enumerate(record[record >= 0])
+        )
+        lines.append(f"(;FF[4]GM[11]SZ[3];{moves})")
+    (tmp_path / "games.sgf").write_text("\n".join(lines))
+    read = suite_building.Recipe(sources=(), records=(str(tmp_path / "games.sgf"),), a_colour=2)
+    again, _ = suite_building.source_games(game, read, jax.random.key(1))
+    assert np.array_equal(again, records)
+    with pytest.raises(ValueError, match="is not of"):
+        suite_building.source_games(Hex(4), read, jax.random.key(1))
+
+
+def test_a_suite_says_whose_openings_its_positions_are_and_can_leave_them_out(tmp_path):
+    game = Hex(3)
+    states = positions.stack(
+        line(moves, ["b2"], size=3).state for moves in ([], ["a1"], ["c3"], ["a1", "b1"])
+    )
+    presets = {"A1": SMALL, "all": dataclasses.replace(SMALL, game=Hex(4))}
+    # SMALL opens half of its games with a first move, the others at the start; the other preset has another board.
+    assert suite_building.opened_by(game, states, presets) == [["A1"], ["A1"], ["A1"], []]
+    fields = [
+        {"game": "hex", "size": 3, "moves": ["a1"], "optimal": ["b2"], "opened_by": ["A1"]},
+        {"game": "hex", "size": 3, "moves": ["a1", "b1"], "optimal": ["b2"], "opened_by": []},
+    ]
+    positions.write_positions(tmp_path / "marked.jsonl", fields)
+    asked = suites.run_suite("random", tmp_path / "marked.jsonl", unopened=True)
+    assert asked.numbers == [1] and asked.left_out == 1
+    positions.write_positions(tmp_path / "plain.jsonl", [fields[0] | {"opened_by": None}])
+    with pytest.raises(ValueError, match="does not say which"):
+        suites.run_suite("random", tmp_path / "plain.jsonl", unopened=True)
+
+
+def test_building_goes_on_with_what_was_proven_and_measured_before(tmp_path, monkeypatch):
+    game = Hex(5)
+    recipe = suite_building.Recipe(games=2, sources=("random",), fewest_moves=14, most_moves=16, a_colour=1)
+    built = suite_building.build(game, lambda: make_solver(game), recipe, proofs=tmp_path / "proofs")
+    assert {len(fields["moves"]) for fields in built.lines} <= {14, 15, 16}
+
+    solver = make_solver(game)
+    monkeypatch.setattr(solver, "_own_searcher", lambda: None)  # nothing is left to be searched
+    monkeypatch.setattr(solver, "effort", None)
+    again = suite_building.build(game, lambda: solver, recipe, proofs=tmp_path / "proofs")
+    assert again == built
 
 
 def test_the_score_is_the_share_of_optimal_moves_by_colour():
@@ -233,7 +314,7 @@ def test_an_unknown_suite_is_refused_with_the_names_there_are():
 
 def test_a_recipe_of_unknown_games_is_refused():
     with pytest.raises(ValueError, match="sources must be some of random, mixed, strong"):
-        suites.Recipe(sources=("weak",))
+        suite_building.Recipe(sources=("weak",))
 
 
 def test_the_command_prints_every_answer_and_the_summary(tmp_path, capsys):

@@ -19,6 +19,7 @@ from azjax.solvers.hex import tables as hex_tables
 from azjax.solvers.hex.solver import make_solver
 from azjax.training import replay
 from tests.reference import exhaustive
+from tests.training_cases import append_game
 
 pytestmark = pytest.mark.usefixtures("optimised")
 
@@ -141,7 +142,7 @@ def test_self_play_is_read_oldest_first_from_a_ring_that_has_wrapped():
     for number in range(3):  # games of two positions each, told apart by their outcome
         rows = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), row)
         rows = rows._replace(outcome=jnp.array([number, number + 0.5]))
-        ring = replay.append_game(ring, jnp.int32(0), rows, jnp.int32(2))
+        ring = append_game(ring, 0, rows, 2)
     assert ground_truth.read_self_play(ring).outcome.tolist() == [1, 1.5, 2, 2.5]
 
 

@@ -57,7 +57,7 @@ def judged(tmp_path_factory):
 def test_a_run_is_trained_and_every_checkpoint_judged_once(judged, monkeypatch):
     folder, stage, swept = judged
     rows = swept[0]
-    assert [row["iteration"] for row in rows] == [1, 2] and rows[0]["all"]["positions"] == 2
+    assert [row["iteration"] for row in rows] == [0, 1, 2] and rows[0]["all"]["positions"] == 2
     monkeypatch.setattr(study.api, "train", None)
     monkeypatch.setattr(study, "evaluate", None)
     work_in(folder, stage)
@@ -76,18 +76,20 @@ def test_a_run_that_was_stopped_goes_on_and_a_finished_one_is_left_alone(tmp_pat
         return real(config, folder, resume=resume, **(options if resume else options | {"watch": stop}))
 
     def stop(report):
-        if report.row["iteration"] == 2:
+        if report.row["iteration"] == 3:  # by then the first checkpoint is written
             raise KeyboardInterrupt
+
+    longer = dataclasses.replace(TINY, iterations=3)
 
     real = study.api.train
     monkeypatch.setattr(study.api, "train", train)
     with pytest.raises(KeyboardInterrupt):
-        work_in(tmp_path, lambda work: work.run("one", TINY).path)
+        work_in(tmp_path, lambda work: work.run("one", longer).path)
     rows = []
-    work_in(tmp_path, lambda work: rows.append(work.run("one", TINY).metrics()))
-    work_in(tmp_path, lambda work: rows.append(work.run("one", TINY).metrics()))
+    work_in(tmp_path, lambda work: rows.append(work.run("one", longer).metrics()))
+    work_in(tmp_path, lambda work: rows.append(work.run("one", longer).metrics()))
     assert asked == [False, True]
-    assert [row["iteration"] for row in rows[0]] == [1, 2] and rows[0] == rows[1]
+    assert [row["iteration"] for row in rows[0]] == [1, 2, 3] and rows[0] == rows[1]
 
 
 def test_results_of_other_settings_are_refused_and_stay(tmp_path):

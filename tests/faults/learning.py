@@ -69,15 +69,15 @@ FAULTS = [
     Fault(
         "selfplay-outcome-of-the-first-player",
         SELFPLAY,
-        "outcomes = game.rewards(final)[players]",
-        "outcomes = game.rewards(final)[0 * players]",
+        "outcomes = jnp.where(players == 0, rewards[0], rewards[1])",
+        "outcomes = jnp.where(players == players, rewards[0], rewards[1])",
         (_REPLAYED,),
     ),
     Fault(
         "selfplay-outcome-of-the-last-mover",
         SELFPLAY,
-        "outcomes = game.rewards(final)[players]",
-        "outcomes = game.rewards(final)[final.current_player + 0 * players]",
+        "outcomes = jnp.where(players == 0, rewards[0], rewards[1])",
+        "outcomes = jnp.broadcast_to(rewards[final.current_player], players.shape)",
         (_REPLAYED,),
     ),
     Fault(
@@ -96,9 +96,9 @@ FAULTS = [
     ),
     Fault(
         "selfplay-lanes-dealt-to-the-groups",
-        SELFPLAY,
-        "replay.append_game(ring, lane // lanes_per_group, rows,",
-        "replay.append_game(ring, lane % ring.written.shape[0], rows,",
+        REPLAY,
+        "group = jnp.arange(lanes) // (lanes // groups)",
+        "group = jnp.arange(lanes) % groups",
         ("training/test_selfplay.py::test_a_group_stores_the_games_of_its_own_lanes",),
     ),
     Fault(
@@ -125,22 +125,22 @@ FAULTS = [
     Fault(
         "selfplay-one-coin-for-a-whole-game",
         SELFPLAY,
-        "overwrite, rows.value.shape)",
+        "overwrite, plies)",
         "overwrite, ())",
         ("training/test_selfplay.py::test_every_position_of_a_game_has_a_chance_of_its_own",),
     ),
     Fault(
         "selfplay-overwrites-with-the-other-chance",
         SELFPLAY,
-        "overwrite, rows.value.shape)",
-        "1 - overwrite, rows.value.shape)",
+        "overwrite, plies)",
+        "1 - overwrite, plies)",
         (_OVERWRITES,),
     ),
     Fault(
         "replay-last-row-never-used",
         REPLAY,
-        "(written + number) % ring.capacity, ring.capacity)",
-        "(written + number) % (ring.capacity - 1), ring.capacity)",
+        "place % ring.capacity, ring.capacity)",
+        "place % (ring.capacity - 1), ring.capacity)",
         _RING,
     ),
     Fault(
@@ -188,22 +188,22 @@ FAULTS = [
     Fault(
         "replay-empty-room-left-empty",
         REPLAY,
-        "(number < length) & (replaces | (written + number < ring.capacity))",
-        "(number < length) & replaces",
+        "(order < end[-1]) & (replaces[lane, row] | (place < ring.capacity))",
+        "(order < end[-1]) & replaces[lane, row]",
         ("training/test_selfplay.py::test_rows_that_replace_nothing_still_fill_an_empty_ring",),
     ),
     Fault(
         "replay-one-row-too-many",
         REPLAY,
-        "is_written = (number < length) &",
-        "is_written = (number <= length) &",
+        "is_written = (order < end[-1]) &",
+        "is_written = (order <= end[-1]) &",
         _RING,
     ),
     Fault(
         "replay-games-without-rows-counted",
         REPLAY,
-        "games=ring.games.at[group].add((length > 0).astype(jnp.int32)),",
-        "games=ring.games.at[group].add(1),",
+        "_behind_each_other(ring.games, (length > 0).astype(jnp.int32))",
+        "_behind_each_other(ring.games, jnp.ones_like(length))",
         _RING,
     ),
     Fault(
@@ -251,8 +251,8 @@ FAULTS = [
     Fault(
         "learner-symmetries-not-undone",
         LEARNER,
-        "back_tables = jnp.asarray(np.argsort(game.symmetries.action, axis=1))",
-        "back_tables = action_tables",
+        "back_tables = np.argsort(game.symmetries.action, axis=1)[:drawn]",
+        "back_tables = np.asarray(game.symmetries.action)[:drawn]",
         (
             "training/test_loss.py::test_a_network_that_turns_with_the_board_has_the_same_policy_loss_under_every_symmetry",
         ),
@@ -260,8 +260,8 @@ FAULTS = [
     Fault(
         "learner-policies-in-the-movers-frame",
         LEARNER,
-        "frames[batch.state.current_player]",
-        "frames[0 * batch.state.current_player]",
+        "permuted(logits, frames, batch.state.current_player)",
+        "permuted(logits, frames, 0 * batch.state.current_player)",
         ("training/test_loss.py::test_positions_stay_in_their_place_without_symmetries",),
     ),
     Fault(
@@ -330,8 +330,8 @@ FAULTS = [
     Fault(
         "learner-ownership-turned-like-the-lines",
         LEARNER,
-        "cell_tables = tables.reshape(size, -1, planes)[..., -1] // planes",
-        "cell_tables = tables.reshape(size, -1, planes)[..., 0] // planes",
+        "tables.reshape(len(tables), -1, planes)[..., -1] // planes",
+        "tables.reshape(len(tables), -1, planes)[..., 0] // planes",
         (_HEADS,),
     ),
     Fault(

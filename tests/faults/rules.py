@@ -53,7 +53,7 @@ FAULTS = [
     Fault(
         "hex-white-labels-not-transposed",
         HEX,
-        "mover_cell = jnp.asarray(self.action_frames)[x.current_player, action]",
+        "mover_cell = jnp.where(x.current_player == 0, action, transposed)",
         "mover_cell = action",
         (_HEX_GAMES,),
     ),

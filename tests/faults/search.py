@@ -62,8 +62,8 @@ FAULTS = [
     Fault(
         "tree-reward-of-the-next-player",
         TREE,
-        "jax.vmap(game.rewards)(states)[lane, mover]",
-        "jax.vmap(game.rewards)(states)[lane, states.current_player]",
+        "result = jax.vmap(indexing.take)(jax.vmap(game.rewards)(states), mover)",
+        "result = jax.vmap(indexing.take)(jax.vmap(game.rewards)(states), states.current_player)",
         (_PUCT_TREE, _UCB1_TREE),
     ),
     Fault(
@@ -90,15 +90,15 @@ FAULTS = [
     Fault(
         "tree-leaf-mean-of-the-wrong-player",
         TREE,
-        "mean = discount * tree.qvalues[lane, leaf.parent, leaf.action]",
-        "mean = tree.qvalues[lane, leaf.parent, leaf.action]",
+        "mean = discount * qvalue\n",
+        "mean = qvalue\n",
         (_DEPTH,),
     ),
     Fault(
         "tree-backup-mean-one-short",
         TREE,
-        "mean = (node_values[lane, parent] * count + value) / (count + 1.0)",
-        "mean = (node_values[lane, parent] * (count - 1) + value) / count",
+        "mean = (_at(node_values, parent) * count + value) / (count + 1.0)",
+        "mean = (_at(node_values, parent) * (count - 1) + value) / count",
         (_PUCT_TREE,),
     ),
     Fault(
@@ -118,14 +118,14 @@ FAULTS = [
     Fault(
         "tree-one-move-too-deep",
         TREE,
-        "~tree.terminal[lane, child] & (depth < max_depth)",
-        "~tree.terminal[lane, child] & (depth <= max_depth)",
+        "~_at(tree.terminal, child) & (depth < max_depth)",
+        "~_at(tree.terminal, child) & (depth <= max_depth)",
         (_DEPTH, _MUZERO_DEPTH),
     ),
     Fault(
         "tree-descends-beyond-the-end",
         TREE,
-        "(leaf.child != NONE) & ~tree.terminal[lane, child] & (depth",
+        "(leaf.child != NONE) & ~_at(tree.terminal, child) & (depth",
         "(leaf.child != NONE) & (depth",
         (_PUCT_TREE, _ANY_ORDER),
     ),
@@ -139,8 +139,8 @@ FAULTS = [
     Fault(
         "tree-children-overwritten-on-revisits",
         TREE,
-        "children=tree.children.at[lane, jnp.where(is_new, leaf.parent, _beyond(tree)), leaf.action].set(",
-        "children=tree.children.at[lane, leaf.parent, leaf.action].set(",
+        "tree.children, jnp.where(is_new, leaf.parent, _beyond(tree)), leaf.action, slot",
+        "tree.children, leaf.parent, leaf.action, slot",
         (_PUCT_TREE, _DEPTH),
     ),
     Fault(
@@ -167,14 +167,14 @@ FAULTS = [
     Fault(
         "tree-proof-without-the-sign",
         TREE,
-        "result = tree.rewards[lane, node] + tree.discounts[lane, node] * result",
-        "result = tree.rewards[lane, node] - result",
+        "result = _at(tree.rewards, node) + _at(tree.discounts, node) * result",
+        "result = _at(tree.rewards, node) - result",
         (_ANY_ORDER,),
     ),
     Fault(
         "tree-proof-leaves-the-mean",
         TREE,
-        '        qvalues = qvalues.at[lane, target, action].set(result, mode="drop")\n        siblings',
+        "        qvalues = _put_edge(qvalues, target, action, result)\n        siblings",
         "        siblings",
         ("search/test_search.py::test_a_proven_loss_is_not_played_though_it_was_visited_most",),
     ),
@@ -309,7 +309,7 @@ FAULTS = [
     Fault(
         "search-playout-of-the-first-player",
         UCT,
-        "return legal, rewards[jnp.arange(len(rewards)), states.current_player], legal",
+        "return legal, jax.vmap(indexing.take)(rewards, states.current_player), legal",
         "return legal, rewards[:, 0], legal",
         (_SEEN_BY_MOVER,),
     ),
@@ -372,7 +372,7 @@ FAULTS = [
     Fault(
         "search-finished-game-seen-by-the-first-player",
         SEARCH,
-        "result = jax.vmap(game.rewards)(states)[jnp.arange(len(over)), states.current_player]",
+        "result = jax.vmap(indexing.take)(jax.vmap(game.rewards)(states), states.current_player)",
         "result = jax.vmap(game.rewards)(states)[:, 0]",
         (f"{_OVER}[puct]",),
     ),
@@ -393,9 +393,9 @@ FAULTS = [
     Fault(
         "search-noise-below-the-root-too",
         PUCT,
-        "        tree = simulate(\n            tree,\n            params,\n            key,\n            game,\n"
+        "        tree, rows = simulate(\n            tree,\n            params,\n            key,\n            game,\n"
         "            evaluate_node,\n            root_rule,\n            rule,\n",
-        "        tree = simulate(\n            tree._replace(prior=tree.prior.at[:, trees.ROOT].set(noisy)),\n"
+        "        tree, rows = simulate(\n            tree._replace(prior=tree.prior.at[:, trees.ROOT].set(noisy)),\n"
         "            params,\n            key,\n            game,\n"
         "            evaluate_node,\n            root_rule,\n            rule,\n",
         (_NOISE_OUT,),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 import subprocess
 import sys
 import textwrap
@@ -412,6 +413,24 @@ def test_parameters_and_statistics_are_float32_whatever_is_computed_in(dtype):
     params = initial(**fields)
     _, statistics = network(**fields).train(params, boards())
     assert {leaf.dtype for leaf in jax.tree.leaves((params, statistics))} == {jnp.dtype("float32")}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_tpus_multiply_float32_numbers_as_such_in_answers_and_gradients(dtype):
+    net = make_network(NetworkConfig(compute_dtype=dtype, **SMALL), HEX)
+    params, seen = jax.eval_shape(net.init, KEY), jax.ShapeDtypeStruct((3, 5, 5, 2), jnp.float32)
+
+    def gradient(params, seen):
+        return jax.grad(lambda weights: jnp.sum(net.train(params._replace(weights=weights), seen)[0].value))(
+            params.weights
+        )
+
+    for function, least in ((net.apply, 8), (gradient, 16)):
+        text = jax.jit(function).trace(params, seen).lower(lowering_platforms=("tpu",)).as_text()
+        products = re.findall(r"stablehlo\.(?:dot_general|convolution).*", text)
+        single = [line for line in products if not re.search(r"-> tensor<[\dx]*bf16>", line)]
+        assert len(products) >= least and len(single) >= (least if dtype == "float32" else 2)
+        assert all(line.count("HIGHEST") == 2 for line in single)
 
 
 def test_the_half_copy_keeps_normalisation_in_float32_and_halves_all_else():

@@ -170,6 +170,38 @@ def test_the_command_measures_every_checkpoint_once(run_folder, capsys, monkeypa
     assert json.loads(capsys.readouterr().out) == first
 
 
+def test_a_sweep_draws_beside_those_of_other_runs(run_folder, tmp_path, capsys, monkeypatch):
+    suite = f"suite:{run_folder.parent / 'suite.jsonl'}"
+    arguments = ["evaluate", str(run_folder), "--judge", suite, "--simulations", "0"]
+    assert cli.main([*arguments, "--beside", str(tmp_path / "other")]) == 2
+    assert "has no results of suite" in " ".join(capsys.readouterr().err.split())
+    (kept,) = (run_folder / "judges").glob("suite*.jsonl")
+    (tmp_path / "other" / "judges").mkdir(parents=True)
+    (tmp_path / "other" / "judges" / kept.name).write_text('{"iteration": 3, "all": {"share": 0.25}}\n')
+    drawn = {}
+    monkeypatch.setattr(curves, "plot", lambda path, lines, title: drawn.update(lines))
+    assert cli.main([*arguments, "--beside", str(tmp_path / "other")]) == 0
+    assert [numbers.tolist() for numbers in drawn["other: all.share"]] == [[3], [0.25]]
+    assert drawn["all.share"][0].tolist() == [2, 4]
+
+
+def test_curves_side_by_side_and_histograms_are_drawn(tmp_path):
+    x = np.arange(12)
+    panels = {"Black": {"A1": (x, x**2), "B": (x, 3 + x % 3)}, "White": {"A1": (x, x)}}
+    for name, smooth in (("raw", False), ("smooth", True)):
+        figure = curves.compare(panels, smooth=smooth)
+        legends = [text.get_text() for axes in figure.axes for text in axes.get_legend().get_texts()]
+        assert legends == [
+            "A1 (121.0 at 11)",
+            "B (5.0 at 2)",
+            "A1 (11.0 at 11)",
+        ]  # the first maxima, of the raw curves
+        style.save(figure, tmp_path / f"{name}.png")
+    figure = curves.histograms({"stones": {"Black": [4, 4, 6], "White": [5]}})
+    heights = [[bar.get_height() for bar in group] for group in figure.axes[0].containers]
+    assert heights == [[2, 0, 1], [0, 1, 0]]
+
+
 def test_the_command_asks_the_agent_about_the_whole_game(run_folder, capsys):
     asked = ["--judge", "whole", "exploitability", "--simulations", "0", "--no-plot", "--json"]
     assert cli.main(["evaluate", str(run_folder), *asked]) == 0

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from azjax import search
+from azjax.envs import indexing
 from azjax.envs.dots_and_boxes import DotsAndBoxes
 from azjax.envs.hex import Hex
 from azjax.envs.pgx_bridge import PgxGame
@@ -77,7 +78,7 @@ def our_gumbel(case: str):
 
     def run_and_keep_tree(params, key, states):
         with mock.patch.object(
-            gumbel_search, "collect_output", lambda game, states, *tree_action_policy: tree_action_policy
+            gumbel_search, "collect_output", lambda game, states, tree, rows, *answer: (tree, *answer)
         ):
             return run(params, key, states)
 
@@ -537,8 +538,10 @@ def equations(jaxpr):
 
 
 def results_of_whole_trees(function, *arguments) -> set[str]:
-    """Which operations in the loops of a function make arrays as large as one number a node, or larger."""
-    loops = [e for e in jax.make_jaxpr(function)(*arguments).eqns if e.primitive.name == "while"]
+    """Which operations in a function's loops make arrays as large as one number per node, or larger, on a CPU."""
+    with indexing.forced(accelerator=False):
+        program = jax.make_jaxpr(function)(*arguments)
+    loops = [e for e in program.eqns if e.primitive.name == "while"]
     assert loops
     return {
         equation.primitive.name

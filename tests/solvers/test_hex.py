@@ -422,6 +422,35 @@ def test_what_a_limit_stopped_is_proven_when_there_is_more_time():
     assert solver_of(6).winner(x) == 1
 
 
+@pytest.mark.parametrize("stones", [4, 10])
+def test_with_limits_the_winner_comes_first_and_the_moves_are_the_same(stones):
+    searcher, found = hex_search.Searcher(5), set()
+    for position in random_positions(5, (stones, stones), 12, seed=stones):
+        expected = searcher_of(5).classify(position, NO_LIMIT).result
+        limited = searcher.classify(position, Limits(nodes=100_000)).result
+        assert np.array_equal(limited, expected)
+        searcher.forget()
+        some = searcher.classify(position, Limits(nodes=100_000), any_win=True).result
+        if WIN in expected:  # one move is enough
+            assert WIN in some and np.all(expected[some == WIN] == WIN)
+        else:
+            assert np.array_equal(some, expected)
+        proof = searcher.prove(position, NO_LIMIT)
+        assert proof.move < 0 or expected[proof.move] == WIN
+        found.add((proof.result, proof.move >= 0))
+    assert {result for result, _ in found} == {WIN, LOSS}
+
+
+def test_the_effort_of_a_move_does_not_depend_on_what_was_proven_before():
+    game, solver = Hex(5), make_solver(Hex(5))
+    x = position_after(game, "a1")
+    wins = np.flatnonzero(solver.winning_moves(x).result == WIN).tolist()
+    alone = [hex_search.Searcher(5).prove(Position(1, 1 << win, 0), NO_LIMIT).nodes for win in wins]
+    assert solver.effort(x, wins) == solver.effort(x, wins) == alone
+    assert max(alone) > 0
+    assert solver_of(3).effort(position_after(Hex(3)), [4, 2]) == [0, 0]  # by the table
+
+
 def test_winner_and_value_agree_with_the_moves():
     game = Hex(5)
     states = [position_after(game, moves) for moves in ("", "a1", "c3", "c3 b2", "a1 b4 e5 b2 a3")]

@@ -5,6 +5,7 @@ import pytest
 from azjax import theses
 from azjax.common.checked import ConfigError
 from azjax.common.preset_list import DESCRIPTIONS
+from azjax.envs import Hex
 from azjax.nn import NetworkConfig
 from azjax.training import presets
 from tests.training_cases import SMALL
@@ -21,15 +22,6 @@ def test_every_preset_is_named_described_and_valid():
 
 
 def test_presets_of_the_theses_have_the_numbers_of_their_tables():
-    daliri = theses.preset("daliri2022/hex6-A3")
-    assert (daliri.search.c, daliri.search.dirichlet_alpha, daliri.selfplay.temperature_drop) == (
-        1.5,
-        0.310,
-        8,
-    )
-    assert (daliri.network.blocks, daliri.network.channels, daliri.replay.capacity) == (7, 128, 2**17)
-    assert daliri.selfplay.lanes * daliri.selfplay.plies == 65_536 and daliri.updates == 256
-    assert (daliri.selfplay.openings, daliri.iterations) == ("A3", 100)
     jacobsen = theses.preset("jacobsen2019/D2")
     assert (jacobsen.network.blocks, jacobsen.network.block) == (13, "preactivation")
     assert (jacobsen.search.simulations, jacobsen.search.c, jacobsen.search.formula) == (
@@ -59,6 +51,33 @@ def test_karkis_presets_have_the_numbers_of_table_a1(name, games, buffer, new, b
         1e-4,
     )
     assert (karki.iterations, karki.game.repetitions, karki.selfplay.log) == (iterations, 6, True)
+
+
+@pytest.mark.parametrize("openings", ["baseline", "A1", "A2", "A3", "A123"])
+@pytest.mark.parametrize(
+    ("size", "alpha", "drop", "depth", "steps"), [(6, 0.310, 8, 7, 100), (8, 0.303, 17, 9, 200)]
+)
+def test_presets_of_daliri_are_table_5_1(size, alpha, drop, depth, steps, openings):
+    config = theses.preset(f"daliri2022/hex{size}-{openings}")
+    search, selfplay, replay, optimiser = config.search, config.selfplay, config.replay, config.optimiser
+    assert config.game == Hex(size)
+    assert (search.kind, search.c, search.formula) == ("puct", 1.5, "alphazero")
+    assert search.simulations + 1 == 150  # the thesis counts the root's evaluation
+    assert (search.dirichlet_fraction, search.dirichlet_alpha) == (0.25, alpha)
+    assert (selfplay.temperature, selfplay.temperature_drop) == (1, drop)
+    assert selfplay.openings == ("none" if openings == "baseline" else openings)
+    assert (selfplay.opening_share, selfplay.value_target) == (1, "outcome")
+    assert (replay.capacity, replay.batch_size, replay.reuse, replay.overwrite) == (2**17, 512, 2, 1)
+    assert selfplay.lanes * selfplay.plies == 2**17 / 2 and config.updates == 256
+    assert (optimiser.name, optimiser.learning_rate, optimiser.decay) == ("adam", 1e-3, "constant")
+    assert (optimiser.weight_decay, optimiser.warm_up_steps, optimiser.ema) == (1e-4, 0, 0)
+    assert (config.network.tower, config.network.channels, config.network.blocks) == ("resnet", 128, depth)
+    assert (config.iterations, config.save_every) == (
+        steps,
+        1,
+    )  # with that of step 0, 101 and 201 checkpoints
+    # The first step learns: even if every lane's last game were still going on and as long as can be, enough is stored.
+    assert replay.warm_up <= selfplay.lanes * (selfplay.plies - config.game.max_plies + 1)
 
 
 def test_a_registered_preset_is_found_by_its_name(monkeypatch):

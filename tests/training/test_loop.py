@@ -312,7 +312,7 @@ def test_two_commands_in_one_folder_refuse_each_other(tmp_path):
         with pytest.raises(RunError, match=f"is in use by process {process.pid} on "):
             walk(folder, resume=True)
         process.send_signal(signal.SIGTERM)
-        process.stdin.write("\n")
+        process.stdin.write("\n\n")  # for the iteration it tells of, and the one under way
         process.stdin.flush()
         output = process.stdout.read()
         assert process.wait(timeout=60) == 130, process.stderr.read()

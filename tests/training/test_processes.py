@@ -137,6 +137,7 @@ def test_the_place_of_a_process_can_be_written_with_an_equals_sign(option, monke
         ("127.0.0.1:9911,2,-1", "the NUMBER of a process must be between 0 and 1 for 2 processes, got -1"),
         ("127.0.0.1:9911,0,0", "the number of PROCESSES must be at least 1, got 0"),
         ("auto", "--distributed auto found nothing that tells how many processes there are"),
+        ("auto,soon", "--distributed auto may be followed by seconds to wait for the others"),
     ],
 )
 def test_a_place_that_makes_no_sense_is_one_sentence(place, sentence, capsys):
@@ -150,6 +151,46 @@ def test_a_process_that_finds_no_first_one_says_so_in_time(capsys):
     assert cli.main(["train", "hex3", f"--distributed=127.0.0.1:{free_port()},2,1,0.5"]) == 2
     assert time.monotonic() - began < 10
     assert "process 1 could not reach process 0 at 127.0.0.1:" in capsys.readouterr().err
+
+
+def surroundings_of_mpi(number, processes, job=7):
+    """What Open MPI tells a process; the port of the first follows from the number of the job."""
+    return {
+        "OMPI_MCA_orte_hnp_uri": f"{job}.0;tcp://127.0.0.1:34911",
+        "OMPI_COMM_WORLD_SIZE": str(processes),
+        "OMPI_COMM_WORLD_RANK": str(number),
+        "OMPI_COMM_WORLD_LOCAL_RANK": str(number),
+    }
+
+
+def test_a_process_of_open_mpi_whose_peer_is_missing_says_so_in_time(capsys, monkeypatch):
+    for name, value in surroundings_of_mpi(0, 2, job=free_port()).items():
+        monkeypatch.setenv(name, value)
+    assert cli.main(["train", "hex3", "--distributed", "auto,0.5"]) == 2
+    said = capsys.readouterr().err
+    assert "of 2 processes number 1 did not come to 127.0.0.1:" in said and "within 0.5 s" in said
+
+
+@pytest.mark.slow
+def test_four_processes_of_open_mpi_are_preempted_and_two_go_on(start, tmp_path):
+    folder = tmp_path / "run"
+    workers = [
+        start("tests.process_cases", folder, "auto", 5, environment=surroundings_of_mpi(number, 4))
+        for number in range(4)
+    ]
+    wait_for_iteration(workers[0], 3)
+    workers[2].send_signal(signal.SIGTERM)
+    for code, _, said in ends(workers):
+        assert code == 75, said
+    stopped = checkpoint.open_run(folder).iterations[-1]
+    assert stopped == checkpoint.open_run(folder).read_metrics()[-1]["iteration"] >= 3
+    place = f"127.0.0.1:{free_port()},2"
+    workers = [start("tests.process_cases", folder, f"{place},{n}", 5, "resume") for n in range(2)]
+    wait_for_iteration(workers[0], stopped + 6)
+    workers[1].kill()
+    code, _, said = ends(workers)[0]
+    assert code == 1 and "process 1 of 2 was lost" in said
+    assert checkpoint.open_run(folder).iterations[-1] > stopped
 
 
 def test_a_first_process_whose_port_is_taken_says_so(capsys):

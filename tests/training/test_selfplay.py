@@ -15,7 +15,7 @@ from azjax.search import SearchOutput
 from azjax.training import replay, selfplay, targets
 from azjax.training.config import ConfigError, SelfplayConfig
 from azjax.training.openings import make_openings, opening_positions
-from tests.training_cases import at_the_limit
+from tests.training_cases import append_game, at_the_limit
 
 
 def random_search(game):
@@ -304,7 +304,7 @@ def numbered_ring(lengths, capacity=10, games=4):
     ring = replay.empty(row, 1, capacity, games)
     first = 0
     for length in lengths:
-        ring = replay.append_game(ring, jnp.int32(0), numbered_rows(first, 6), jnp.int32(length))
+        ring = append_game(ring, 0, numbered_rows(first, 6), length)
         first += length
     return ring
 
@@ -312,6 +312,40 @@ def numbered_ring(lengths, capacity=10, games=4):
 def drawn(ring, **options):
     rows = replay.sample(ring, jax.random.split(jax.random.key(0), 1), 4000, **options)
     return np.bincount(np.asarray(rows.value).astype(int))
+
+
+@pytest.mark.parametrize(
+    "capacity", [7, 40]
+)  # of a group; in the small one games overwrite each other at once
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_games_that_end_together_are_stored_as_if_one_after_the_other(capacity, share):
+    groups, lanes, longest, kept = 2, 12, 6, 3
+    row = jax.tree.map(lambda column: column[0], numbered_rows(0, 1))
+    ring = replay.empty(row, groups, capacity, kept)
+    append = jax.jit(replay.append_games)
+    # The same by hand: lists, and one position at a time.
+    cells, written = np.zeros((groups, capacity)), [0] * groups
+    games, starts = [0] * groups, np.zeros((groups, kept), int)
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        length = rng.integers(0, longest + 1, lanes) * (rng.random(lanes) < 0.6)
+        value = rng.random((lanes, longest)).astype(np.float32)
+        replaces = rng.random((lanes, longest)) < share
+        rows = jax.vmap(lambda v: numbered_rows(0, longest)._replace(value=v))(value)
+        ring = append(ring, rows, jnp.asarray(length, jnp.int32), jnp.asarray(replaces))
+        for lane in range(lanes):
+            group = lane // (lanes // groups)
+            if length[lane]:
+                starts[group, games[group] % kept] = written[group]
+                games[group] += 1
+            for number in range(length[lane]):
+                if replaces[lane, number] or written[group] < capacity:
+                    cells[group, written[group] % capacity] = value[lane, number]
+                written[group] += 1
+        assert np.array_equal(ring.rows.value, cells.astype(np.float32))
+        assert ring.written.tolist() == written and ring.games.tolist() == games
+        assert np.array_equal(ring.starts, starts)
+    assert min(written) > 3 * capacity // 2  # every ring has gone round
 
 
 def test_the_ring_overwrites_the_oldest_positions_first():
@@ -325,8 +359,8 @@ def test_the_ring_overwrites_the_oldest_positions_first():
 @pytest.mark.parametrize("replaces, newest", [(True, [10, 11, 12]), (False, [0, 1, 12])])
 def test_new_positions_may_leave_old_ones_in_their_place(replaces, newest):
     ring = numbered_ring([6, 4])  # full
-    ring = replay.append_game(ring, jnp.int32(0), numbered_rows(10, 3), jnp.int32(2), jnp.full(3, replaces))
-    ring = replay.append_game(ring, jnp.int32(0), numbered_rows(12, 1), jnp.int32(1), jnp.ones(1, bool))
+    ring = append_game(ring, 0, numbered_rows(10, 3), 2, jnp.full(3, replaces))
+    ring = append_game(ring, 0, numbered_rows(12, 1), 1, jnp.ones(1, bool))
     assert int(ring.written[0]) == 13  # the write head moves on in any case
     assert ring.rows.value[0, :3].tolist() == newest
     assert ring.rows.value[0, 3:].tolist() == list(range(3, 10))
@@ -372,9 +406,7 @@ def test_every_position_of_a_game_has_a_chance_of_its_own():
 
 
 def test_rows_that_replace_nothing_still_fill_an_empty_ring():
-    ring = replay.append_game(
-        numbered_ring([]), jnp.int32(0), numbered_rows(1, 3), jnp.int32(3), jnp.zeros(3, bool)
-    )
+    ring = append_game(numbered_ring([]), 0, numbered_rows(1, 3), 3, jnp.zeros(3, bool))
     assert ring.rows.value[0, :4].tolist() == [1, 2, 3, 0]
 
 
@@ -395,7 +427,7 @@ def test_each_group_is_drawn_from_by_itself():
     row = jax.tree.map(lambda column: column[0], numbered_rows(0, 1))
     ring = replay.empty(row, 2, 10, 4)
     for group, first in enumerate((10, 20)):
-        ring = replay.append_game(ring, jnp.int32(group), numbered_rows(first, 6), jnp.int32(5))
+        ring = append_game(ring, group, numbered_rows(first, 6), 5)
     rows = replay.sample(ring, jax.random.split(jax.random.key(0), 2), 500)
     assert set(rows.value[:500].tolist()) == set(range(10, 15))
     assert set(rows.value[500:].tolist()) == set(range(20, 25))
@@ -417,9 +449,9 @@ def test_a_ring_goes_on_past_the_largest_number(options):
     few = numbered_ring([4, 5, 3], games=4)
     many = at_the_limit(few)
     for _ in range(8):  # 48 positions, where less than 10 are missing to 2^31
-        rows, length = numbered_rows(100, 6), jnp.int32(6)
-        few = replay.append_game(few, jnp.int32(0), rows, length)
-        many = replay.append_game(replay.rebase(many), jnp.int32(0), rows, length)
+        rows = numbered_rows(100, 6)
+        few = append_game(few, 0, rows, 6)
+        many = append_game(replay.rebase(many), 0, rows, 6)
         assert (many.written >= many.capacity).all() and (many.games >= 4).all()
         assert np.array_equal(many.rows.value, few.rows.value)
         assert np.array_equal(drawn(many, **options), drawn(few, **options))

@@ -17,7 +17,8 @@ from azjax.envs import PgxGame
 from azjax.search import SearchOutput
 from azjax.search import config as search_config
 from azjax.training import alphazero as run
-from azjax.training.config import ReplayConfig, SearchConfig, SelfplayConfig
+from azjax.training import step
+from azjax.training.config import ConfigError, ReplayConfig, SearchConfig, SelfplayConfig
 from tests import processes
 from tests.training_cases import SMALL, at_the_limit, digest
 
@@ -147,21 +148,34 @@ def test_the_weights_for_evaluation_follow_the_newest_by_the_decay():
         np.testing.assert_allclose(averaged - newest, 0.9**SMALL.updates, atol=1e-6)
 
 
+@pytest.mark.parametrize("groups, devices, expected", [(8, 4, 8), (8, 16, 16), (8, 3, 24), (1, 256, 256)])
+def test_groups_follow_the_devices(groups, devices, expected):
+    replay = dataclasses.replace(SMALL.replay, groups=groups, capacity=3 * 2**14, batch_size=768)
+    selfplay = dataclasses.replace(SMALL.selfplay, lanes=768)
+    config = dataclasses.replace(SMALL, replay=replay, selfplay=selfplay)
+    assert step.with_groups_for(config, devices).replay.groups == expected
+
+
+def test_devices_that_cannot_share_the_lanes_are_refused():
+    with pytest.raises(ConfigError, match=r"replay.capacity must be a multiple of groups \(24\), got 512"):
+        step.with_groups_for(SMALL, 3)
+
+
 @pytest.mark.usefixtures("quickly_compiled")
 def test_games_are_the_same_on_any_number_of_devices():
     """Equal to the bit: every move, position, outcome and key. Equal up to rounding: policies and weights,
     because a matrix product may round differently for a batch of another size."""
     answer = subprocess.run(
-        [sys.executable, "-m", "tests.training_cases", "devices", "1,2,4,8"],
+        [sys.executable, "-m", "tests.training_cases", "devices", "1,2,4,8,16"],
         cwd=ROOT,
-        env=processes.environment(devices=8),
+        env=processes.environment(devices=16),
         check=True,
         capture_output=True,
         text=True,
         timeout=600,
     )
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
-    assert [row["devices"] for row in rows] == [1, 2, 4, 8]
+    assert [row["devices"] for row in rows] == [1, 2, 4, 8, 16]
     for row in rows[1:]:
         assert row["played"] == rows[0]["played"]
         assert row["updates"] == rows[0]["updates"] > 0

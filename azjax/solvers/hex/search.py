@@ -42,6 +42,7 @@ WORKSPACE = np.dtype(
         ("depth", np.int64),  # of the position the search is at; its connections: slots 2 * depth + player
         ("player", np.int64),  # to move there
         ("result", np.int64),  # there, so far
+        ("winning", np.int64),  # a move that wins the position at depth 0; -1 if none is known
         ("nodes", np.int64),  # positions whose connections were worked out
         ("stones", np.uint64, (_DEPTHS, 2)),
         ("proof", np.uint64, (_DEPTHS,)),  # the carrier of the result
@@ -105,6 +106,7 @@ class Proof(NamedTuple):
     carrier: int  # the winner wins even if all empty cells but these are the loser's
     nodes: int
     seconds: float
+    move: int = -1  # one that wins; -1 where the player loses, or wins by his connections as they stand
 
 
 class MoveResults(NamedTuple):
@@ -141,7 +143,12 @@ class Searcher:
         result = int(work["result"]) if finished else UNKNOWN
         winner = player if result == WIN else 1 - player
         carrier = int(work["proof"][0] | captured[winner]) if finished else 0
-        return Proof(result, carrier, int(work["nodes"]), time.perf_counter() - begin)
+        move = int(work["winning"]) if result == WIN else -1
+        return Proof(result, carrier, int(work["nodes"]), time.perf_counter() - begin, move)
+
+    def forget(self) -> None:
+        """Begins anew, without what it has found out so far."""
+        self._table[:] = 0
 
     def must_play(self, position: Position) -> int:
         """The moves that the opponent's connections alone do not refute; all others lose."""
@@ -160,12 +167,19 @@ class Searcher:
         limits: Limits,
         workers: "Workers | None" = None,
         progress: Callable[[int, int], None] | None = None,
+        *,
+        any_win: bool = False,
     ) -> MoveResults:
         """The result of every move. The limits hold for all moves together.
 
+        With limits, half of what they allow goes to the winner of the position: if no move wins, one proof tells so.
+
         Args:
+          position: where the moves are made.
+          limits: when to give up.
           workers: who proves; this process if None.
           progress: called with the moves decided and the moves in all.
+          any_win: stop at the first move that is proven to win, and leave the others open.
         """
         begin = time.perf_counter()
         cells = self.size * self.size
@@ -184,14 +198,26 @@ class Searcher:
                 progress((empty & ~undecided).bit_count(), empty.bit_count())
 
         decide(empty & ~self.must_play(position), LOSS)
+        spent = 0
+        if undecided and limits != Limits():
+            half = Limits(limits.nodes and limits.nodes // 2, limits.seconds and limits.seconds / 2)
+            whole = (workers or self).submit(position, half).result()
+            if whole.result == LOSS:
+                found.nodes[undecided.bit_length() - 1] = whole.nodes
+                decide(undecided, LOSS)
+            elif whole.move >= 0:
+                found.nodes[whole.move] = whole.nodes
+                decide(1 << whole.move, WIN)
+            else:
+                spent = whole.nodes
         running: dict[concurrent.futures.Future, int] = {}
         tried = 0
-        while undecided & ~tried or running:
+        while (undecided & ~tried or running) and not (any_win and WIN in found.result):
             while undecided & ~tried and len(running) < (workers.count if workers else 1):
                 move = (undecided & ~tried).bit_length() - 1
                 tried |= 1 << move | (_half_turn(1 << move, cells) if is_symmetric else 0)
                 left = Limits(
-                    None if limits.nodes is None else limits.nodes - int(found.nodes.sum()),
+                    None if limits.nodes is None else limits.nodes - spent - int(found.nodes.sum()),
                     None if limits.seconds is None else limits.seconds - (time.perf_counter() - begin),
                 )
                 running[(workers or self).submit(position.after(move), left)] = move
@@ -220,10 +246,12 @@ class Workers:
         with _interrupts_blocked():
             return self._pool.submit(_prove_in_worker, position, limits)
 
-    def submit_classify(self, position: Position, limits: Limits) -> concurrent.futures.Future:
+    def submit_classify(
+        self, position: Position, limits: Limits, any_win: bool = False
+    ) -> concurrent.futures.Future:
         """Future `MoveResults`, all by the same worker."""
         with _interrupts_blocked():
-            return self._pool.submit(_classify_in_worker, position, limits)
+            return self._pool.submit(_classify_in_worker, position, limits, any_win)
 
     def close(self) -> None:
         """Ends the processes."""
@@ -255,8 +283,8 @@ def _prove_in_worker(position: Position, limits: Limits) -> Proof:
     return _worker_searcher.prove(position, limits)
 
 
-def _classify_in_worker(position: Position, limits: Limits) -> MoveResults:
-    return _worker_searcher.classify(position, limits)
+def _classify_in_worker(position: Position, limits: Limits, any_win: bool) -> MoveResults:
+    return _worker_searcher.classify(position, limits, any_win=any_win)
 
 
 def _half_turn(stones: int, cells: int) -> int:
@@ -282,6 +310,7 @@ def _begin(work, black, white, player):
     for side in range(2):
         hex_connections.connect(work, side, side, work.stones[0, side], work.stones[0, 1 - side])
     work.depth = -1
+    work.winning = -1
     work.player = player
     work.nodes = 0
     return captured_black, captured_white
@@ -373,6 +402,8 @@ def _return_to_parent(work, to_win, to_lose):
     if work.result == LOSS:
         work.proof[depth] = bit_of(work.move[depth, index]) | carrier | work.captured[depth, index, player]
         work.result = WIN
+        if depth == 0:
+            work.winning = work.move[depth, index]
     elif work.result == WIN:
         _refute(work, depth, carrier | work.captured[depth, index, 1 - player])
         work.result = UNKNOWN
@@ -440,6 +471,8 @@ def _look_at_move(work, table, move):
     if result == LOSS:
         work.proof[depth] = bit | carrier | captured_mine
         work.result = WIN
+        if depth == 0:
+            work.winning = move
     elif result == WIN:
         _refute(work, depth, carrier | captured_theirs)
     else:

@@ -8,7 +8,7 @@ With the swap rule, White may answer the first stone by taking it over, which wi
 first player always loses, except on 1x1, where the first stone ends the game.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -88,6 +88,7 @@ class HexSolver:
         self._has_table = game.size <= hex_tables.MAX_SIZE
         self._table: jax.Array | None = None
         self._searcher: hex_search.Searcher | None = None
+        self._measuring: hex_search.Searcher | None = None  # knows nothing of what the others have proven
         self._workers: hex_search.Workers | None = None
         self._proven: dict[Position, MoveResults] = {}
 
@@ -134,9 +135,13 @@ class HexSolver:
         return self.solve(states).optimal
 
     def move_outcomes(self, states: HexState) -> MoveOutcomes:
-        """What is proven of every move, also where the limits left other moves open."""
+        """What is proven of every move, also where the limits left other moves open.
+
+        With a limit of seconds the first move that is proven to win is enough, for whoever plays by the clock.
+        """
         legal = np.asarray(jax.vmap(self.game.legal_action_mask)(states))
-        result = np.stack([move.result for move in self._classify(states)])
+        moves = self._classify(states, any_win=self._limits.seconds is not None)
+        result = np.stack([move.result for move in moves])
         low, high = np.where(result == WIN, 1, -1), np.where(result == LOSS, -1, 1)
         return MoveOutcomes(*(np.where(legal, bound, np.nan).astype(np.float32) for bound in (low, high)))
 
@@ -149,6 +154,24 @@ class HexSolver:
     def winning_moves(self, state: HexState) -> MoveResults:
         """What becomes of every action in a position: 1 it wins, -1 it loses, 0 unknown or not legal."""
         return self._classify(_batch_of_one(state))[0]
+
+    def effort(self, state: HexState, actions: Sequence[int]) -> list[int]:
+        """[actions] the nodes it takes to prove what each move leads to, by a search that knows nothing of the others.
+
+        Where the solver has a table nothing is searched, and all are 0. Searches stop at the limit of nodes.
+        """
+        if self._has_table:
+            return [0] * len(actions)
+        if self._measuring is None:
+            self._measuring = hex_search.Searcher(self.game.size)
+        (position,) = _positions(_batch_of_one(state))
+        nodes = []
+        for action in actions:
+            self._measuring.forget()
+            nodes.append(
+                self._measuring.prove(position.after(action), Limits(nodes=self._limits.nodes)).nodes
+            )
+        return nodes
 
     def save(self, path: str | Path) -> None:
         """Writes the table, or all positions whose moves have been proven, to a file."""
@@ -236,13 +259,13 @@ class HexSolver:
             rows.append(_Row(position, row_legal, value))
         return rows
 
-    def _classify(self, states: HexState) -> list[MoveResults]:
+    def _classify(self, states: HexState, any_win: bool = False) -> list[MoveResults]:
         """All moves of positions [batch, ...], by action."""
         rows = self._rows(states)
         if self._has_table:
             found = self._look_up(states)
         else:
-            found = self._search({row.position for row in rows if row.value != LOSS})
+            found = self._search({row.position for row in rows if row.value != LOSS}, any_win)
         return [self._by_action(row, found) for row in rows]
 
     def _by_action(self, row: "_Row", found: dict[Position, MoveResults]) -> MoveResults:
@@ -271,18 +294,21 @@ class HexSolver:
         nothing = (np.zeros(self._cells, np.int64), np.zeros(self._cells))
         return {position: MoveResults(row, *nothing) for position, row in zip(_positions(states), result)}
 
-    def _search(self, positions: set[Position]) -> dict[Position, MoveResults]:
+    def _search(self, positions: set[Position], any_win: bool = False) -> dict[Position, MoveResults]:
         """The stones of positions, by search; those with most stones first, for others may lead to them."""
         new = sorted(positions - self._proven.keys(), key=lambda p: (-(p.black | p.white).bit_count(), p))
         workers = self._start_workers() if new else None
         single = len(new) == 1
         if workers and not single:
-            tasks = [workers.submit_classify(position, self._limits) for position in new]
+            tasks = [workers.submit_classify(position, self._limits, any_win) for position in new]
             results = (task.result() for task in tasks)
         else:
             progress = self._progress if single else None
             searcher = self._own_searcher()
-            results = (searcher.classify(position, self._limits, workers, progress) for position in new)
+            results = (
+                searcher.classify(position, self._limits, workers, progress, any_win=any_win)
+                for position in new
+            )
         found = {}
         for position, moves in zip(new, results):
             found[position] = moves

@@ -1,7 +1,7 @@
 """Openings databases (Daliri 2022): all legal or all winning openings of one, two and three moves.
 
-`write` keeps them in SQLite as the thesis does, `write_position_file` as what self-play starts from (see
-`azjax.training.openings`).
+`write` keeps them in SQLite as the thesis does, `write_position_file` as a position file; self-play starts from either
+(see `azjax.training.openings`).
 
 The thesis draws a row for every training game and plays its moves before the agents take over. Its table is
 
@@ -35,7 +35,6 @@ from azjax import positions
 from azjax.common import atomic
 from azjax.envs.core import Game, GameError
 from azjax.positions import sets as position_sets
-from azjax.solvers.core import Solver
 
 LONGEST = 3
 MOST_ROWS = 2_000_000  # as many as self-play opens with
@@ -70,7 +69,7 @@ def legal_openings(game: Game, lengths: Iterable[int] = (1, 2, 3)) -> list[Moves
 
 def winning_openings(
     game: Game,
-    solver: Solver,
+    solver: Any,
     lengths: Iterable[int] = (1, 2, 3),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Moves]:
@@ -78,7 +77,7 @@ def winning_openings(
 
     Args:
       game: the rules.
-      solver: of this game.
+      solver: of this game, see `azjax.solvers`.
       lengths: of the sequences.
       progress: called with the positions solved and the positions in all.
     """

@@ -12,8 +12,8 @@ import pytest
 from azjax import cli
 from azjax.envs import Hex
 from azjax.envs.core import GameError
-from azjax.evaluation import openings_database as database
 from azjax.evaluation import truth as ground_truth
+from azjax.positions import openings_database as database
 from azjax.positions import sets as position_sets
 from azjax.solvers.hex.solver import make_solver
 from azjax.training.openings import make_openings
@@ -143,6 +143,30 @@ def test_openings_that_end_the_game_start_nothing(tmp_path):
     assert (
         cli.main(["openings", "hex", "--size", "2", "--winning", "--lengths", "3", "--out", str(path)]) == 2
     )
+
+
+@pytest.mark.slow
+def test_winning_openings_of_6x6_are_24_and_72_and_18560():
+    # The first two are known from independent solvers, see tests/solvers/test_hex.py. The third counts, after each of
+    # the 1,260 sequences of two stones, Black's winning moves; it is even, for a half turn takes none to itself.
+    openings = database.winning_openings(Hex(6), make_solver(Hex(6)))
+    assert [sum(len(moves) == length for moves in openings) for length in (1, 2, 3)] == [24, 72, 18_560]
+
+
+def test_self_play_starts_from_a_database_as_from_a_position_file(tmp_path):
+    game = Hex(3)
+    openings = database.legal_openings(game, (1, 3))
+    database.write(tmp_path / "some.db", game, openings)
+    database.write_position_file(tmp_path / "some.jsonl", game, openings)
+    from_database, from_file = (
+        make_openings(game, str(tmp_path / name)) for name in ("some.db", "some.jsonl")
+    )
+    assert sorted(from_database.plies.tolist()) == [1] * 9 + [3] * (9 * 8 * 7)
+    first, second = (sorted(np.asarray(part.states.board).tolist()) for part in (from_database, from_file))
+    assert first == second
+    database.write(tmp_path / "over.db", Hex(2), [(0, 1, 2)])
+    with pytest.raises(GameError, match="no opening after which the game goes on"):
+        make_openings(Hex(2), str(tmp_path / "over.db"))
 
 
 def test_an_illegal_opening_is_refused(tmp_path):

@@ -1,0 +1,158 @@
+"""The training iteration compiles for accelerators, and stays the program it should be. Needs compilers, no devices.
+
+    make check-tpu                                          # in an environment of its own
+    python -m experiments.accelerator.check --programs 1    # the first of them alone
+
+Prints a line per promise, and exits with 1 if one is broken; with --keep the figures go to
+`experiments/results/accelerator/check.json`. About a minute of one core per program.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import re
+import sys
+from collections.abc import Callable
+
+from experiments.accelerator import devices, program  # devices first, see there
+
+# isort: split
+from azjax.envs import Hex
+from azjax.nn import NetworkConfig
+from azjax.training.config import ReplayConfig, SearchConfig, SelfplayConfig, TrainConfig
+
+RESULTS = pathlib.Path(__file__).parent.parent / "results" / "accelerator"
+
+SMALL = TrainConfig(
+    game=Hex(size=5),
+    network=NetworkConfig(blocks=1, channels=16),
+    search=SearchConfig(kind="gumbel", simulations=8),
+    selfplay=SelfplayConfig(lanes=64, plies=4, openings="R4"),
+    replay=ReplayConfig(capacity=4096, batch_size=64, warm_up=256),
+)
+PUCT = dataclasses.replace(SMALL, search=SearchConfig(kind="puct", simulations=8))
+PROGRAMS = (("gumbel", SMALL, "v5e", 8), ("puct", PUCT, "v5e", 1), ("gumbel", SMALL, "h100", 1))
+MOST_BYTES = 24 * 2**20  # of the small program on one device
+
+Promise = Callable[[program.Program], str | None]
+"""program -> None if it keeps the promise, else what is wrong."""
+
+
+def compiles_silently(p: program.Program) -> str | None:
+    """No warnings."""
+    return None if not p.warnings else f"the compiler says: {p.warnings[0][:200]}"
+
+
+def stays_on_the_device(p: program.Program) -> str | None:
+    """No host transfers or callbacks."""
+    found = program.host_transfers(p)
+    return None if not found else f"goes to the host: {', '.join(found[:3])}"
+
+
+def talks_only_to_average(p: program.Program) -> str | None:
+    """Gradients and counts are summed over the devices, if there are several; nothing else moves between them."""
+    found = {op: p.module.count(op) for op in program.COLLECTIVES if p.module.count(op)}
+    if p.chips == 1:  # a GPU's program says all-reduce even so; alone, it copies
+        others = {op for op in found if op != "all-reduce"}
+        return None if not others else f"one device moves data: {sorted(others)}"
+    return None if found.keys() == {"all-reduce"} else f"expected all-reduce alone, found {found}"
+
+
+def updates_in_place(p: program.Program) -> str | None:
+    """Donated state is aliased: nothing of it is there twice."""
+    missing = p.state_bytes - p.memory.alias_size_in_bytes
+    # Small arrays are padded on a device, so that more than all may be aliased.
+    return None if missing <= 0 else f"{missing:,} bytes of the state are copied"
+
+
+def leaves_the_state_in_its_place(p: program.Program) -> str | None:
+    """Every part of the state comes back where it was, in its shape and type."""
+    return None if not p.moved else f"moves or changes {', '.join(p.moved[:3])}"
+
+
+def fits(p: program.Program) -> str | None:
+    """The memory that is stated is enough."""
+    return None if p.bytes_on_device <= MOST_BYTES else f"needs {p.bytes_on_device:,} bytes of {MOST_BYTES:,}"
+
+
+def convolves_by_itself(p: program.Program) -> str | None:
+    """The accelerator's own convolution is in it, the one for CPUs is not."""
+    if "_convolve_on_cpu" in p.text:
+        return "runs the convolution for CPUs"
+    own = re.search(r"convolution\([^\n]*size=3x3|__cudnn\$conv", p.text)
+    return None if own else "has no convolution of 3x3"
+
+
+def reads_edges_off_nodes(p: program.Program) -> str | None:
+    """Trees are searched without scatters, and no table of edges is flattened."""
+    flattened = program.flattened_edge_tables(p)
+    if flattened:
+        return f"flattens edge tables: {', '.join(flattened[:3])}"
+    parts = ("descent", "growth", "backup")
+    scatters = [
+        it.name
+        for it in p.module.instructions()
+        if it.opcode == "scatter" and any(part in it.op_name.split("/") for part in parts)
+    ]
+    return None if not scatters else f"scatters into trees: {', '.join(scatters[:3])}"
+
+
+def is_given_its_openings(p: program.Program) -> str | None:
+    """No large constant is in the program."""
+    largest = 0
+    for it in p.module.instructions():
+        if it.opcode == "constant":
+            largest = max([largest, *(_size(sizes) for _, sizes, _ in program.hlo.arrays(it.shape))])
+    return None if largest < 2**14 else f"holds a constant of {largest:,} numbers"
+
+
+PROMISES: tuple[Promise, ...] = (
+    compiles_silently,
+    stays_on_the_device,
+    talks_only_to_average,
+    updates_in_place,
+    leaves_the_state_in_its_place,
+    fits,
+    convolves_by_itself,
+    reads_edges_off_nodes,
+    is_given_its_openings,
+)
+
+
+def broken(p: program.Program) -> list[str]:
+    """What is wrong with a program, in sentences."""
+    return [f"{promise.__name__}: {fault}" for promise in PROMISES if (fault := promise(p)) is not None]
+
+
+def _size(sizes: tuple[int, ...]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+def main() -> int:
+    """Checks the programs whose compilers are here."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--programs", type=int, default=len(PROGRAMS), help="how many of them")
+    parser.add_argument("--keep", action="store_true", help="keep the figures")
+    arguments = parser.parse_args()
+    rows, failed = [], 0
+    for name, config, kind, chips in PROGRAMS[: arguments.programs]:
+        if not devices.can_compile_for(kind):
+            print(f"skipped {name} for {kind}: its compiler is not installed", flush=True)
+            continue
+        compiled = program.compile_iteration(config, kind, chips)
+        faults = broken(compiled)
+        failed += len(faults)
+        print(f"{name}, {chips} x {kind}, {compiled.seconds:.0f} s: {'; '.join(faults) or 'ok'}", flush=True)
+        rows.append({"program": name} | compiled.facts())
+    if arguments.keep:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        (RESULTS / "check.json").write_text(json.dumps(rows, indent=1) + "\n")
+    return 1 if failed or not rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""What the accelerator presets would make of TPUs and a GPU: memory as compiled, speed as estimated. Nothing is timed.
+
+    python -m experiments.accelerator.estimate                         # all presets; about an hour of one core
+    python -m experiments.accelerator.estimate accelerator/hex11 --chips 1 --kind v5e
+
+By roofline: what the network's own operations take at the chip's published peak, which no program can beat. By schedule
+(TPU alone): the cycles of the compiled program, see `schedule`; how often the loops of a search turn that depend on the
+data is assumed, and said there. Results go to `experiments/results/accelerator/`, a file per program and a table.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from experiments.accelerator import devices, hlo, program, schedule  # devices first, see there
+
+# isort: split
+import jax
+
+from azjax import theses
+from azjax.envs import Hex
+from azjax.nn import make_network
+from azjax.training.config import ReplayConfig, SelfplayConfig, TrainConfig
+from azjax.training.presets import preset
+
+RESULTS = pathlib.Path(__file__).parent.parent / "results" / "accelerator"
+TARGETS = (("v5e", 1), ("v5e", 8), ("h100", 1))
+DEPTHS = {"descend": 4.0, "backup": 5.0}  # mean levels per simulation, of the deepest lane; see the docs
+
+
+def config_of(name: str) -> TrainConfig:
+    """A preset; or `large11`, the program that the first estimates were made of, for comparison."""
+    if name != "large11":
+        return theses.preset(name)
+    large = preset("accelerator/hex11")
+    replay = ReplayConfig(capacity=2**19, batch_size=1024, reuse=4.0, warm_up=2**14)
+    return dataclasses.replace(
+        large, game=Hex(size=11), selfplay=SelfplayConfig(lanes=1024, plies=16), replay=replay
+    )
+
+
+def network_operations(config: TrainConfig, batch: int = 8) -> float:
+    """Multiplications and additions to evaluate one position, as XLA counts them."""
+    network = make_network(config.network, config.game)
+    params = jax.eval_shape(network.init, jax.random.key(0))
+    seen = jax.ShapeDtypeStruct((batch, *config.game.observation_shape), bool)
+    # As an accelerator would: a CPU's convolution counts otherwise.
+    lowered = jax.jit(network.apply).trace(params, seen).lower(lowering_platforms=("tpu",))
+    return lowered.cost_analysis()["flops"] / batch
+
+
+def roofline_seconds(config: TrainConfig, kind: str, chips: int) -> float:
+    """What evaluations and updates of one iteration take at the chips' peak, if nothing else took any time."""
+    evaluations = config.selfplay.lanes * config.selfplay.plies * (config.search.simulations + 1)
+    learned = config.updates * config.replay.batch_size
+    operations = network_operations(config) * (evaluations + 3 * learned)  # backwards is twice forwards
+    return operations / devices.CHIPS[kind].peak / chips
+
+
+def estimate(name: str, kind: str, chips: int, listings: pathlib.Path | None) -> dict[str, Any]:
+    """Compiles one program and says what there is to say of it."""
+    config = config_of(name)
+    compiled = program.compile_iteration(config, kind, chips)
+    played = config.selfplay.lanes * config.selfplay.plies
+    seconds = roofline_seconds(config, kind, chips)
+    row = {"preset": name} | compiled.facts()
+    row |= {"roofline_seconds": round(seconds, 4), "roofline_positions_per_second": round(played / seconds)}
+    if kind == "h100" or listings is None:
+        return row
+
+    def trips_of(it: hlo.Instruction) -> float:
+        if it.trips is not None:
+            return it.trips
+        return DEPTHS.get(it.function.split(" ")[0].split(".")[-1], 1.0)
+
+    chip = devices.CHIPS[kind]
+    cost = schedule.estimate(
+        compiled.module, trips_of, schedule.read_listings(listings), chip.bandwidth / chip.clock
+    )
+    return row | {
+        "assumed_depths": DEPTHS,
+        "cycles": round(cost.total),
+        "schedule_seconds": round(cost.total / chip.clock, 4),
+        "schedule_positions_per_second": round(played * chip.clock / cost.total),
+        "parts": {part: round(cycles / cost.total, 4) for part, cycles in cost.by_part.most_common()},
+        "largest": [
+            [source, round(cycles / cost.total, 4)] for source, cycles in cost.by_source.most_common(30)
+        ],
+    }
+
+
+def table(folder: pathlib.Path) -> str:
+    """What the folder's files say, a line per program, in Markdown."""
+    lines = [
+        "| preset | chips | memory per chip | roofline, positions/s | schedule, positions/s | the network's share |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for file in sorted(folder.glob("*.*.*.json")):
+        row = json.loads(file.read_text())
+        parts, speed = row.get("parts", {}), row.get("schedule_positions_per_second")
+        network = f"{parts.get('network', 0) + parts.get('learning', 0):.0%}" if parts else ""
+        lines.append(
+            f"| {row['preset']} | {row['chips']} x {row['kind']} | {row['device_mib'] / 1024:.2f} GiB"
+            f" | {row['roofline_positions_per_second']:,} | {f'{speed:,}' if speed else ''} | {network} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _in_a_process_of_its_own(name: str, kind: str, chips: int, out: pathlib.Path) -> None:
+    """Libtpu reads its flags once, and lists the kernels of all that it compiles in one folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        flags = schedule.listing_flags(pathlib.Path(folder))
+        command = [sys.executable, "-m", "experiments.accelerator.estimate", name, "--kind", kind]
+        command += ["--chips", str(chips), "--listings", folder, "--out", str(out)]
+        environment = os.environ | ({} if kind == "h100" else {"LIBTPU_INIT_ARGS": flags})
+        subprocess.run(command, env=environment, check=True)
+
+
+def main() -> None:
+    """Estimates what the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("presets", nargs="*", help="all accelerator presets if none is named")
+    parser.add_argument("--kind", choices=list(devices.CHIPS))
+    parser.add_argument("--chips", type=int)
+    parser.add_argument("--out", type=pathlib.Path, default=RESULTS)
+    parser.add_argument("--listings", type=pathlib.Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.listings:
+        (name,) = arguments.presets
+        row = estimate(name, arguments.kind, arguments.chips, arguments.listings)
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        file = f"{name.replace('/', '-')}.{arguments.kind}.{arguments.chips}.json"
+        (arguments.out / file).write_text(json.dumps(row, indent=1) + "\n")
+        print({key: value for key, value in row.items() if key != "largest"}, flush=True)
+        return
+    for name in arguments.presets or [p for p in theses.preset_names() if p.startswith("accelerator/")]:
+        for kind, chips in TARGETS:
+            if arguments.kind in (None, kind) and arguments.chips in (None, chips):
+                _in_a_process_of_its_own(name, kind, chips, arguments.out)
+    (arguments.out / "estimates.md").write_text(table(arguments.out))
+
+
+if __name__ == "__main__":
+    main()
