@@ -81,7 +81,7 @@ class Settings:
     preset: str = ""  # whose network, search and replay all agents have; "" for Table 5.1 of the thesis
     source: str = "A3"  # the agent whose games the suites are made of
     source_simulations: int = 200
-    simulations: int = 1000  # of the evaluation search, Table 7.2; with the root's, which it does not count
+    simulations: int = 1000  # of the evaluation search, the evaluation of the root included (Table 7.2)
     c: float = 2.0
     solve: bool = True
     uct: tuple[int, ...] = (1000, 10_000)  # other players that are asked about the suites
