@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from azjax.agents import plain, ready, trained
 from azjax.agents.ready import ready_networks
-from azjax.common import texts
+from azjax.common import remote, texts
 from azjax.common.agent import Act, Agent, AgentError
 from azjax.common.progress import Progress
 from azjax.envs.core import Game, unwrapped
@@ -163,7 +163,7 @@ def _is_run(text: str) -> bool:
     # An empty text would be the folder that one is in.
     if not text or texts.name_of(text) in _FORMS:
         return False
-    return text in ready_networks() or pathlib.Path(text).exists()
+    return text in ready_networks() or remote.is_remote(text) or pathlib.Path(text).exists()
 
 
 def _parse(text: str) -> texts.Text:

@@ -12,6 +12,7 @@ import tyro
 
 from azjax import theses
 from azjax.cli import options, screen, training
+from azjax.common import remote
 from azjax.common.checked import Count, Number
 from azjax.evaluation import live
 from azjax.plots import report
@@ -87,7 +88,9 @@ def watched(train: Callable, title: str, out: pathlib.Path, iterations: int, com
     Returns:
       The exit code; see `azjax.cli.training.exit_code`.
     """
-    watchers = [_tensorboard_watcher(out)] if command.tensorboard and jax.process_index() == 0 else []
+    watchers = (
+        [_tensorboard_watcher(remote.local(out))] if command.tensorboard and jax.process_index() == 0 else []
+    )
     train = functools.partial(train, resume_from=command.resume_from, devices=command.devices)
     console = screen.console(stderr=command.json)
     # As they are: what looks like markup may be a path, and a command that was broken in two cannot be copied.
@@ -106,14 +109,15 @@ def watched(train: Callable, title: str, out: pathlib.Path, iterations: int, com
         page = report.write(finished)
         if not command.json:
             report.summarise(finished, console)
-        console.print(f"The report is in {page}; the agent in {out / 'agent.npz'}.")
+        finished.publish()
+        console.print(f"The report is in {page}; the agent in {finished.address}/agent.npz.")
         training.say_next(console, next_commands(finished))
     return 0
 
 
 def next_commands(finished: checkpoint.Run) -> list[list[str]]:
     """What can be done with a finished run."""
-    out, config = str(finished.path), finished.config
+    out, config = finished.address, finished.config
     opponent = f"uct:{config.evaluation.uct_simulations}"
     return [
         ["play", out],

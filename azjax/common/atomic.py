@@ -4,8 +4,11 @@ import contextlib
 import os
 import pathlib
 import secrets
+import tempfile
 from collections.abc import Iterator
 from typing import IO
+
+from azjax.common import remote
 
 _PARTIAL = ".partial"
 
@@ -17,6 +20,12 @@ def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     No two writers share that name: of two who write at the same time, one whole file remains. It ends as `path` does,
     because many writers of pictures and arrays go by the ending.
     """
+    if remote.is_remote(path):
+        with tempfile.TemporaryDirectory() as folder:
+            partial = pathlib.Path(folder) / pathlib.PurePath(path).name
+            yield partial
+            remote.send_file(partial, path)
+        return
     path = pathlib.Path(path)
     partial = path.with_name(f".{path.stem}.{os.getpid()}-{secrets.token_hex(4)}{_PARTIAL}{path.suffix}")
     try:

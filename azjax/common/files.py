@@ -18,6 +18,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from azjax.common import remote
+
 LONGEST_TEXT = 2**30  # bytes; beyond that a text file was not meant
 ALIGNMENT = 64  # bytes, as JAX wants arrays that it uses where they are
 
@@ -144,6 +146,8 @@ def writable_path(path: str | os.PathLike, *others: str | os.PathLike | None) ->
       FileError: says why not.
     """
     path = pathlib.Path(path)
+    if remote.is_remote(path):
+        return path  # whether it can be written is known when it is
     folder = path.parent
     if path.is_dir():
         raise FileError(f"{path} is a folder; name a file to write")
@@ -161,8 +165,9 @@ def writable_path(path: str | os.PathLike, *others: str | os.PathLike | None) ->
 
 @contextlib.contextmanager
 def _opened(path: str | os.PathLike, what: str) -> Iterator[BinaryIO]:
-    name = os.fspath(path)
+    name = remote.address(path)
     try:
+        path = remote.fetched(path)
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode):
             raise FileError(f"{name} is a folder, expected a {what}")

@@ -1,7 +1,6 @@
 """AlphaZero's training: the compiled iteration in the loop that all learners share."""
 
 import os
-import pathlib
 import time
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
@@ -12,7 +11,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from azjax import training
-from azjax.common import keys
+from azjax.common import keys, remote
 from azjax.nn import Params
 from azjax.training import Metrics, TrainState, checkpoint, loop, seen
 from azjax.training import loss as learner
@@ -103,9 +102,9 @@ def _found(
     out: str | os.PathLike, init_from: str | os.PathLike | None, say: Callable[[str], None]
 ) -> tuple[bool, str | os.PathLike | None]:
     """Whether there is a run to continue, and from which weights to begin if there is none."""
-    if (pathlib.Path(out) / "config.json").exists():
+    if (remote.fetched(out) / "config.json").exists():
         return True, None  # it knows where it began
-    if init_from is not None and not pathlib.Path(init_from).exists():
+    if init_from is not None and not remote.fetched(init_from).exists():
         say(f"there is neither a run in {out} nor anything in {init_from}: it begins anew")
         return False, None
     return False, init_from

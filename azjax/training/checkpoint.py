@@ -34,7 +34,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 from jax.experimental import multihost_utils
 
-from azjax.common import atomic, files
+from azjax.common import atomic, files, remote
 from azjax.common.checked import ConfigError, shown
 from azjax.nn.networks import Network, Params, make_network
 from azjax.training.config import TrainConfig, config_from_dict, config_to_dict
@@ -65,6 +65,7 @@ class Run:
         self.config = config
         self.begun_with = begun_with or {}  # what config.json tells of the beginning beside the configuration
         self.interrupted = False  # whether training was asked to stop before its end ...
+        self.bucket: remote.Mirror | None = None  # where the folder is sent after every save
         self.preempted = False  # ... by SIGTERM, by whoever needs the machine
 
     @property
@@ -81,7 +82,17 @@ class Run:
     @property
     def resume_command(self) -> str:
         """What to type to continue the run."""
-        return f"azjax resume {shlex.quote(str(self.path))}"
+        return f"azjax resume {shlex.quote(self.address)}"
+
+    @property
+    def address(self) -> str:
+        """Where people find it: its folder, or that of a bucket of which the folder is a copy."""
+        return str(self.path if self.bucket is None else self.bucket.remote)
+
+    def publish(self) -> None:
+        """Sends what has changed to the bucket, if there is one."""
+        if self.bucket is not None:
+            self.bucket.send()
 
     def save_agent(self, iteration: int, params: Params) -> None:
         """Keeps the weights of an iteration, also as the run's newest in agent.npz."""
@@ -485,7 +496,7 @@ def open_run(path: str | os.PathLike, config: Any = None, kind: type = TrainConf
       config: what it is to be continued with. May differ from the run's own in how long it goes on; anything
         else is refused, and the message lists the fields. None takes the run's own.
     """
-    path = pathlib.Path(path)
+    path = remote.fetched(path)
     own = read_config(path, kind if config is None else type(config))
     if config is None:
         return Run(path, own)
@@ -503,13 +514,12 @@ def open_run(path: str | os.PathLike, config: Any = None, kind: type = TrainConf
 
 def read_config(path: str | os.PathLike, *kinds: type) -> Any:
     """The configuration of a run, which must be of one of the classes `kinds`; without any, of TrainConfig."""
-    path = pathlib.Path(path)
-    return _config_about(path / "config.json", read_about(path), kinds or (TrainConfig,))
+    return _config_about(pathlib.Path(path) / "config.json", read_about(path), kinds or (TrainConfig,))
 
 
 def read_about(path: str | os.PathLike) -> dict[str, Any]:
     """All that config.json tells of a run."""
-    path = pathlib.Path(path)
+    path = remote.fetched(path)
     about_path = path / "config.json"
     if not about_path.exists():
         raise RunError(f"{path} holds no run: there is no config.json in it")
@@ -568,7 +578,7 @@ def load_agent(
       kind: the class of its configuration.
       network_of: makes the network of a configuration.
     """
-    path = pathlib.Path(path)
+    path = remote.fetched(path)
     path = path / "agent.npz" if path.is_dir() else path
     if not path.exists():
         raise RunError(f"there is no agent at {path}; a run writes it with its first checkpoint")

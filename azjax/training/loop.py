@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from azjax.common import remote
 from azjax.common.beside import Beside
 from azjax.nn.networks import Params
 from azjax.training import checkpoint, distributed
@@ -93,13 +94,53 @@ def train(
       watch: called with the row of every iteration, on the first process.
       say: receives lines for people.
     """
-    out = pathlib.Path(out)
+    given = {"resume_from": resume_from, "begun_with": begun_with, "watch": watch, "say": say}
     resume = resume or resume_from is not None
+    if remote.is_remote(out):
+        return _train_on_copy(make, config, remote.mirror(out), resume, given)
+    return _train_in_folder(make, config, pathlib.Path(out), resume, **given)
 
+
+def _train_on_copy(
+    make: Callable[[Any], Learning], config: Any, bucket: remote.Mirror, resume: bool, given: dict[str, Any]
+) -> checkpoint.Run:
+    """Trains in the copy of a bucket's folder; what is said names the bucket."""
+    if jax.process_count() > 1:
+        raise checkpoint.RunError(
+            f"{bucket.remote} is for runs of one process: several need a folder that all of them see, such as the"
+            " bucket mounted by gcsfuse"
+        )
+
+    def named(text: str) -> str:
+        return text.replace(str(bucket.here), str(bucket.remote))
+
+    say = given["say"]
+    try:
+        with checkpoint.take_lock(bucket.here.with_name(f"{bucket.here.name}.in-use"), say):
+            bucket.fetch()
+            given = given | {"say": lambda line: say(named(line)), "bucket": bucket}
+            return _train_in_folder(make, config, bucket.here, resume, **given)
+    except checkpoint.RunError as error:
+        raise type(error)(named(str(error))) from error
+
+
+def _train_in_folder(
+    make: Callable[[Any], Learning],
+    config: Any,
+    out: pathlib.Path,
+    resume: bool,
+    *,
+    resume_from: int | None,
+    begun_with: dict[str, Any] | None,
+    watch: Callable[[dict[str, Any]], None],
+    say: Callable[[str], None],
+    bucket: remote.Mirror | None = None,
+) -> checkpoint.Run:
     def look() -> checkpoint.Run:
         return checkpoint.open_run(out, config) if resume else checkpoint.new_run(out, config, begun_with)
 
     run = look()  # before the lock, so that a folder that is refused stays as it is
+    run.bucket = bucket
     is_first = jax.process_index() == 0
     with Interruption() as interruption, contextlib.ExitStack() as stack:
 
@@ -321,6 +362,7 @@ class _Log:
         self._run.save(part.kept)
         if self._is_first:
             self._learning.export(self._run, part.iteration, part.shown)
+            self._run.publish()
 
     def _finish_saving(self) -> None:
         saving, self._saving = self._saving, None
