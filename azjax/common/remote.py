@@ -54,10 +54,15 @@ class Mirror(NamedTuple):
     here: pathlib.Path
 
     def fetch(self, without: str | None = None) -> None:
-        """Makes the copy equal to what the bucket holds, `without` a folder in it; what else was in it goes."""
+        """Makes the copy equal to what the bucket holds, `without` a folder in it.
+
+        If the bucket is as it was left from here, the copy stays as it is: it may hold what could not be sent.
+        """
         with _sentences(self.remote, "read"):
             there = dict(_files(self.remote, without))
             known = self._known()
+            if there and known == {name: _stamp(path) for name, path in there.items()} and self.here.exists():
+                return
             for name in self._files_here():
                 if name not in there:
                     (self.here / name).unlink()

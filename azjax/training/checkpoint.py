@@ -65,8 +65,8 @@ class Run:
         self.config = config
         self.begun_with = begun_with or {}  # what config.json tells of the beginning beside the configuration
         self.interrupted = False  # whether training was asked to stop before its end ...
-        self.bucket: remote.Mirror | None = None  # where the folder is sent after every save
         self.preempted = False  # ... by SIGTERM, by whoever needs the machine
+        self.bucket: remote.Mirror | None = None  # where the folder is sent after every save
 
     @property
     def iterations(self) -> list[int]:

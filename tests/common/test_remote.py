@@ -100,6 +100,18 @@ def test_a_bucket_that_cannot_be_written_stops_the_run_with_a_sentence(bucket, m
         walk(RUN, make=make)
 
 
+def test_what_could_not_be_sent_is_sent_by_the_next_command(bucket, monkeypatch):
+    walk(RUN, dataclasses.replace(SIX, iterations=2))
+    with monkeypatch.context() as patch:
+        patch.setattr(remote.Mirror, "send", lambda place: (_ for _ in ()).throw(OSError("no network")))
+        with pytest.raises(OSError, match="no network"):
+            walk(RUN, dataclasses.replace(SIX, iterations=4), resume=True)
+    _, said = walk(RUN, resume=True)
+    assert f"continuing {RUN} after iteration 4" in said
+    kept = {name.split("/")[0] for name, _ in remote._files(bucket / "runs/walk/checkpoints")}
+    assert kept == {"2", "4", "6"}
+
+
 def test_agents_and_position_files_are_read_from_a_bucket_and_written_to_it(bucket, tmp_path, monkeypatch):
     walk(RUN)
     another_machine(monkeypatch, tmp_path)
