@@ -6,6 +6,7 @@ tensorflow or gcsfs, whichever is installed.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import pathlib
@@ -19,9 +20,10 @@ from etils import epath
 from azjax.common import cache
 
 _REMOTE = re.compile(r"(gs|s3|az):/+(.+)")  # pathlib makes one slash of two
+_LIST = ".contents.json"  # in the bucket: its files and their checksums, as its times are not to be relied on
 _LAST = "manifest.json"  # of a checkpoint: while it is missing, the checkpoint counts as damaged
 _SENT = ".sent"  # beside a copy: what the bucket holds of it
-_UNSENT = (".lock", ".partial", _SENT)
+_UNSENT = (".lock", ".partial", _SENT, _LIST)
 
 
 class RemoteError(ValueError):
@@ -59,71 +61,65 @@ class Mirror(NamedTuple):
         If the bucket is as it was left from here, the copy stays as it is: it may hold what could not be sent.
         """
         with _sentences(self.remote, "read"):
-            there = dict(_files(self.remote, without))
-            known = self._known()
-            if there and known == {name: _stamp(path) for name, path in there.items()} and self.here.exists():
+            there = {name: known for name, known in self._listed().items() if name.split("/")[0] != without}
+            if there and there == self._remembered() and self.here.exists():
                 return
-            for name in self._files_here():
+            for name in self._names():
                 if name not in there:
                     (self.here / name).unlink()
             for folder in sorted(self.here.rglob("*/"), reverse=True):  # the deepest first
                 with contextlib.suppress(OSError):  # it is not empty
                     folder.rmdir()
-            for name, path in there.items():
-                stamp = _stamp(path)
+            for name, known in there.items():
                 here = self.here / name
-                if known.get(name) != stamp or not here.exists():
-                    here.parent.mkdir(parents=True, exist_ok=True)
-                    here.write_bytes(path.read_bytes())
-                    known[name] = stamp
-            self._remember({name: known[name] for name in there})
+                if known is None or not here.exists() or checksum(here) != known:
+                    with contextlib.suppress(FileNotFoundError):  # who reads the folder says what that means
+                        content = (self.remote / name).read_bytes()
+                        here.parent.mkdir(parents=True, exist_ok=True)
+                        here.write_bytes(content)
+            self._remember(there)
 
     def send(self) -> None:
-        """Makes the bucket equal to the copy: new files first, and of a checkpoint its list of checksums last."""
+        """Makes the bucket equal to the copy: of a checkpoint its checksums after the rest, and the list at the end."""
         with _sentences(self.remote, "written"):
-            known, sent = self._known(), self._sizes()
-            here = {name: _local_stamp(self.here / name) for name in self._files_here()}
+            known = self._remembered()
+            here = {name: checksum(self.here / name) for name in self._names()}
             for name in sorted(here, key=lambda name: (pathlib.PurePath(name).name == _LAST, name)):
-                if sent.get(name) != here[name]:
+                if known.get(name) != here[name]:
                     target = self.remote / name
                     target.parent.mkdir(parents=True, exist_ok=True)
                     target.write_bytes((self.here / name).read_bytes())
-                    known[name], sent[name] = _stamp(target), here[name]
-            for name in sorted(
-                known.keys() - here.keys(), key=lambda name: pathlib.PurePath(name).name != _LAST
-            ):
+            (self.remote / _LIST).write_text(json.dumps(here))
+            self._remember(here)
+            for name in known.keys() - here.keys():
                 (self.remote / name).unlink(missing_ok=True)
-            self._remember({name: known[name] for name in here})
 
     @property
     def _memory(self) -> pathlib.Path:
         return self.here.with_name(f"{self.here.name}{_SENT}")
 
-    def _files_here(self) -> list[str]:
-        return [
-            path.relative_to(self.here).as_posix()
-            for path in sorted(self.here.rglob("*"))
-            if path.is_file() and not any(part in str(path.relative_to(self.here)) for part in _UNSENT)
-        ]
+    def _names(self) -> list[str]:
+        """The files of the copy."""
+        names = [path.relative_to(self.here) for path in sorted(self.here.rglob("*")) if path.is_file()]
+        return [name.as_posix() for name in names if not any(part in str(name) for part in _UNSENT)]
 
-    def _remembered(self) -> dict[str, list]:
+    def _listed(self) -> dict[str, str | None]:
+        """The files of the bucket with their checksums, None where it was filled by other means."""
+        try:
+            return json.loads((self.remote / _LIST).read_text())
+        except FileNotFoundError:
+            return dict.fromkeys(_files(self.remote))
+
+    def _remembered(self) -> dict[str, str | None]:
+        """What the bucket held when it was last fetched or sent."""
         try:
             return json.loads(self._memory.read_text())
         except (OSError, ValueError):
             return {}
 
-    def _known(self) -> dict[str, list]:
-        """What the bucket held of every file when it was last fetched or sent."""
-        return {name: stamps[0] for name, stamps in self._remembered().items()}
-
-    def _sizes(self) -> dict[str, list]:
-        """The same for the copy."""
-        return {name: stamps[1] for name, stamps in self._remembered().items()}
-
-    def _remember(self, known: dict[str, list]) -> None:
+    def _remember(self, listed: dict[str, str | None]) -> None:
         self._memory.parent.mkdir(parents=True, exist_ok=True)
-        both = {name: [stamp, _local_stamp(self.here / name)] for name, stamp in known.items()}
-        self._memory.write_text(json.dumps(both))
+        self._memory.write_text(json.dumps(listed))
 
 
 def mirror(path: str | os.PathLike) -> Mirror:
@@ -159,25 +155,21 @@ def send_file(here: pathlib.Path, path: str | os.PathLike) -> None:
         remote.write_bytes(here.read_bytes())
 
 
-def _files(folder: epath.Path, without: str | None = None) -> Iterator[tuple[str, epath.Path]]:
-    """All files below a folder, by their names from there, `without` those of one folder in it."""
+def _files(folder: epath.Path) -> Iterator[str]:
+    """All files below a folder, by their names from there."""
     waiting = [folder] if folder.is_dir() else []
     while waiting:
         for path in waiting.pop().iterdir():
             if path.is_dir():
-                waiting += [path] if path != folder / (without or "") else []
+                waiting.append(path)
             else:
-                yield path.relative_to(folder).as_posix(), path
+                yield path.relative_to(folder).as_posix()
 
 
-def _stamp(path: epath.Path) -> list:
-    found = path.stat()
-    return [found.length, found.mtime]
-
-
-def _local_stamp(path: pathlib.Path) -> list:
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns]
+def checksum(path: pathlib.Path) -> str:
+    """SHA-256 of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

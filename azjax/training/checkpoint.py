@@ -15,7 +15,6 @@ A folder that holds a run is continued or refused, never erased.
 
 import contextlib
 import dataclasses
-import hashlib
 import importlib.metadata
 import json
 import logging
@@ -36,6 +35,7 @@ from jax.experimental import multihost_utils
 
 from azjax.common import atomic, files, remote
 from azjax.common.checked import ConfigError, shown
+from azjax.common.remote import checksum as _checksum
 from azjax.nn.networks import Network, Params, make_network
 from azjax.training.config import TrainConfig, config_from_dict, config_to_dict
 
@@ -446,11 +446,6 @@ def _damage(folder: pathlib.Path) -> str | None:
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         return f"manifest.json is no list of checksums: {_reason(error)}"
     return f"{', '.join(wrong)} changed since it was written" if wrong else None
-
-
-def _checksum(path: pathlib.Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

@@ -81,7 +81,7 @@ def test_a_folder_of_a_bucket_that_holds_a_run_is_refused_and_only_three_checkpo
     bucket, tmp_path, monkeypatch
 ):
     walk(RUN, dataclasses.replace(SIX, iterations=10))
-    kept = {name.split("/")[0] for name, _ in remote._files(bucket / "runs/walk/checkpoints")}
+    kept = {name.split("/")[0] for name in remote._files(bucket / "runs/walk/checkpoints")}
     assert kept == {"6", "8", "10"}  # here there may be empty folders besides, which buckets do not have
     another_machine(monkeypatch, tmp_path)
     with pytest.raises(checkpoint.RunError, match=f"{RUN} already holds a run"):
@@ -108,7 +108,7 @@ def test_what_could_not_be_sent_is_sent_by_the_next_command(bucket, monkeypatch)
             walk(RUN, dataclasses.replace(SIX, iterations=4), resume=True)
     _, said = walk(RUN, resume=True)
     assert f"continuing {RUN} after iteration 4" in said
-    kept = {name.split("/")[0] for name, _ in remote._files(bucket / "runs/walk/checkpoints")}
+    kept = {name.split("/")[0] for name in remote._files(bucket / "runs/walk/checkpoints")}
     assert kept == {"2", "4", "6"}
 
 
@@ -116,6 +116,9 @@ def test_agents_and_position_files_are_read_from_a_bucket_and_written_to_it(buck
     walk(RUN)
     another_machine(monkeypatch, tmp_path)
     assert checkpoint.read_config(RUN) == SIX
+    walk(RUN, dataclasses.replace(SIX, iterations=8), resume=True)  # agent.npz stays as large as it is
+    assert checkpoint.read_config(RUN).iterations == 6
+    assert (remote.fetched(RUN) / "agent.npz").read_bytes() == (bucket / "runs/walk/agent.npz").read_bytes()
     name = "gs://bucket/positions.jsonl"
     lines = [{"game": "hex", "size": 2, "moves": ["a1"]}]
     write_positions(name, lines)
