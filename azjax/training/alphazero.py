@@ -87,7 +87,9 @@ def train(
         _check_begun_with(out, begun_with)
         begun_with = checkpoint.read_about(out)
     return loop.train(
-        lambda own: make_learning(own, devices, stage, judge, begun_with.get("init_from"), parts, out),
+        lambda own: make_learning(
+            own, devices, stage, judge, begun_with.get("init_from"), parts, remote.local(out)
+        ),
         config,
         out,
         resume=resume,
