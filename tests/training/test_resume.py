@@ -185,7 +185,7 @@ def test_resume_auto_takes_its_own_run_then_a_given_path_then_begins_anew(tmp_pa
     folder, first = tmp_path / "run", tmp_path / "first"
     begun = []
 
-    def make(config, devices, stage, judge, init_from, parts):
+    def make(config, devices, stage, judge, init_from, *others):
         begun.append(init_from)
         return make_walk(config)
 
