@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.2
 
-.PHONY: setup constraints train gallery test test-quick check-tpu soak lint clean
+.PHONY: setup constraints train gallery docs notebooks test test-quick test-window check-tpu soak lint clean
 
 setup: $(STAMP)
 
@@ -36,6 +36,15 @@ train: setup  # a run that was stopped goes on, a finished one says so
 gallery: setup
 	$(BIN)/python -m experiments.gallery
 
+# The pages, with the notebooks' output: what has not changed is not run again. `make docs EXECUTE=off` runs nothing.
+EXECUTE ?= cache
+docs: setup
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -D nb_execution_mode=$(EXECUTE) docs build/docs
+
+# As people run them: about an hour on two cores.
+notebooks: setup
+	$(BIN)/python notebooks/execute.py
+
 test: setup lint
 	$(PYTEST)
 
@@ -53,6 +62,11 @@ $(TPU_STAMP): pyproject.toml constraints.txt
 	.venv-tpu/bin/python -m pip install --quiet --no-deps $(foreach name,plugin pjrt,jax-cuda13-$(name)==$(shell \
 	    sed -n 's/^jax==//p' constraints.txt))
 	touch $@
+
+# The oldest and the newest versions that are supported, each in an environment of its own below build/window.
+FILES ?=
+test-window:
+	$(PYTHON) tests/window.py $(FILES)
 
 # Some hours: over 10,000 spoiled inputs, 200 damaged runs, 50 kills, and two hours of watched memory.
 soak: setup

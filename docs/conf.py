@@ -1,21 +1,41 @@
-"""How Sphinx builds these pages: `python -m sphinx -W -b html docs build/docs`."""
+"""How Sphinx builds these pages: `make docs`, or `python -m sphinx -W -b html docs build/docs`.
+
+Notebooks are shown with the output that `-D nb_execution_mode=cache` gives them; without it nothing is executed.
+"""
 
 import importlib.metadata
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import generate  # noqa: E402
+
+generate.write_all(HERE / "generated")
 
 project = "azjax"
 author = "the azjax authors"
 release = version = importlib.metadata.version("azjax")
 
-extensions = ["myst_parser"]
+extensions = ["myst_nb"]
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["examples"]
+# The last is a part of another page.
+exclude_patterns = ["examples", "**.ipynb_checkpoints", "generated/cli/commands.md"]
+nb_execution_mode = "off"
+nb_execution_timeout = 1800
+nb_execution_raise_on_error = True
+suppress_warnings = ["mystnb.unknown_mime_type"]  # a widget's page is for Jupyter alone
 
-html_theme = "alabaster"
+html_theme = "sphinx_book_theme"
+html_title = "azjax"
 html_theme_options = {
-    "description": "An AlphaZero laboratory in JAX",
-    "fixed_sidebar": True,
-    "page_width": "1100px",
+    "home_page_in_toc": True,
+    "show_navbar_depth": 1,
+    "use_download_button": False,
+    "use_fullscreen_button": False,
+    "navbar_persistent": [],  # there is a search in the sidebar
+    "article_header_end": ["theme-switcher", "toggle-secondary-sidebar"],
 }
 html_copy_source = False
 html_show_sourcelink = False

@@ -1,21 +1,25 @@
 """The pages: they build, link to what there is, and their programs run."""
 
 import importlib
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
 import azjax
+from azjax.training.config import config_to_dict
 from tests.processes import environment
 
 ROOT = pathlib.Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 PAGES = sorted([README, ROOT / "CONTRIBUTING.md", *DOCS.glob("*.md")])
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
 MODULES = ("agents", "envs", "evaluation", "nn", "plots", "search", "solvers", "training")
 
@@ -40,13 +44,46 @@ def without_code(text: str) -> str:
     return re.sub(r"^    .*$", "", fenced, flags=re.MULTILINE)
 
 
-def test_pages_build_without_warnings(tmp_path):
-    run("-m", "sphinx", "-W", "-q", "-d", tmp_path / "cache", "-b", "html", DOCS, tmp_path, folder=ROOT)
-    assert "Chomp" in (tmp_path / "own-game.html").read_text(encoding="utf-8")
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """All pages, built as `make docs` does, but without running any notebook; generated pages are there after it."""
+    folder = tmp_path_factory.mktemp("site")
+    run("-m", "sphinx", "-W", "-q", "-d", folder / "cache", "-b", "html", DOCS, folder, folder=ROOT)
+    return folder
+
+
+def test_pages_build_without_warnings(site):
+    assert "Chomp" in (site / "own-game.html").read_text(encoding="utf-8")
+    for notebook in NOTEBOOKS:
+        assert (site / "generated" / "notebooks" / f"{notebook.stem}.html").exists()
+
+
+def test_generated_pages_have_every_command_and_every_field(site):
+    said = (DOCS / "generated" / "cli" / "azjax-train.md").read_text(encoding="utf-8")
+    assert (
+        "usage: azjax train" in said
+        and "--search.simulations" in said
+        and str(pathlib.Path.home()) not in said
+    )
+    fields = (DOCS / "generated" / "configuration.md").read_text(encoding="utf-8")
+    flat = config_to_dict(azjax.preset("hex3"))
+    for part, settings in flat.items():
+        for name in settings if isinstance(settings, dict) and part != "game" else [part]:
+            assert f"| `{name}` |" in fields
+    assert "### plain_convolutions" in (DOCS / "generated" / "api" / "nn.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])  # to ask all of them takes half a minute
+def test_the_table_of_pgx_games_is_right(name):
+    game = azjax.make_game(name)
+    shape = " x ".join(map(str, game.observation_shape))
+    symmetries = len(game.symmetries.action)
+    row = f"| `{name}` | {shape} | {game.num_actions} | {game.max_plies} | {symmetries} | {game.version} |"
+    assert row in (DOCS / "games-of-pgx.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_to_files_and_headings(page):
+def test_links_lead_to_files_and_headings(page, site):
     # Sphinx sees the pages in docs/ alone, and warns of no file that is missing outside.
     for target in re.findall(r"\]\(([^)\s]+)\)", without_code(page.read_text(encoding="utf-8"))):
         if target.startswith("https://"):
@@ -78,6 +115,29 @@ def test_every_example_is_shown_on_a_page(example):
     )
 
 
+def programs_of(page: pathlib.Path) -> tuple[str, int]:
+    """The Python on a page, block after block, without those marked as not run; and how many are marked."""
+    found = re.findall(
+        r"^(<!-- not run: .+ -->\n)?```python\n(.*?)^```",
+        page.read_text(encoding="utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
+    return "\n".join(code for mark, code in found if not mark), sum(bool(mark) for mark, _ in found)
+
+
+@pytest.mark.slow
+def test_programs_on_the_pages_run_or_are_marked(tmp_path):
+    # All in one process: it takes longest to start one. The README's has a test of its own.
+    programs = [programs_of(page) for page in sorted(DOCS.glob("*.md"))]
+    assert sum(marked for _, marked in programs) == 4
+    for number, (code, _) in enumerate(programs):
+        (tmp_path / f"page{number}.py").write_text(code, encoding="utf-8")
+    names = [f"page{number}" for number, (code, _) in enumerate(programs) if code]
+    assert len(names) >= 2
+    (tmp_path / "all.py").write_text("\n".join(f"import {name}" for name in names), encoding="utf-8")
+    assert "random" in run(tmp_path / "all.py", folder=tmp_path)
+
+
 def test_readme_has_600_to_800_words():
     # Tables and code apart; the address of a link is no word.
     prose = re.sub(r"^\|.*$", "", without_code(README.read_text(encoding="utf-8")), flags=re.MULTILINE)
@@ -101,3 +161,49 @@ def test_api_page_lists_exactly_the_public_names():
     assert listed == set(azjax.__all__) | set(MODULES) | {"Board"}
     for name in MODULES:
         assert importlib.import_module(f"azjax.{name}") is getattr(azjax, name)
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_notebook_is_as_others_expect_it(notebook):
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    title, install, device = ("".join(cell["source"]) for cell in cells[:3])
+    home = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"][
+        "Repository"
+    ]
+    owner = home.removeprefix("https://github.com/")
+    badge = f"https://colab.research.google.com/github/{owner}/blob/main/notebooks/{notebook.name}"
+    assert title.startswith("# ") and f"({badge})" in title.split("\n")[2]
+    assert f'git+{home}"' in install
+    assert "two CPU cores" in title + "".join(cells[1]["source"]) and "T4" in title and "v5e" in title
+    # Colab's own jax and jaxlib stay: they fit its drivers.
+    assert '"jax", "jaxlib"' in install and "--constraint" in install
+    assert "jax.devices()" in device
+    assert all(not cell["outputs"] and cell["execution_count"] is None for cell in cells if "outputs" in cell)
+    (settings,) = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", ())]
+    tiny, usual = {}, {}
+    exec(settings["metadata"]["tiny"], tiny)
+    exec("".join(settings["source"]), usual)
+    assert tiny.keys() == usual.keys()
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    """What became of each notebook, all run in one process with their tiny settings."""
+    ran = subprocess.run(
+        [sys.executable, ROOT / "notebooks" / "execute.py", "--tiny"],
+        cwd=tmp_path_factory.mktemp("notebooks"),
+        env=environment(1),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    rows = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    return {row["notebook"]: row for row in rows} | {"stderr": ran.stderr}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_notebook_runs(notebook, executed):
+    row = executed.get(notebook.name)
+    assert row is not None, executed["stderr"]
+    assert row["error"] is None
