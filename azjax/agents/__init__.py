@@ -237,9 +237,11 @@ def _lines(text: str) -> tuple[str, ...]:
 def _uct(make: Callable[..., Agent]) -> Callable[..., Agent]:
     def of(game: Game, argument: str, **options) -> Agent:
         try:
-            simulations = texts.count(argument)
+            simulations = None if argument == "any" and "seconds" in options else texts.count(argument)
         except ValueError as error:
-            raise AgentError(f"the number of simulations {error}, got {argument!r}") from error
+            raise AgentError(
+                f"the number of simulations {error}, or any where seconds= is given, got {argument!r}"
+            ) from error
         return make(game, simulations, **options)
 
     return of
@@ -265,20 +267,29 @@ def _learned(loader: str) -> Callable[..., Agent]:
     return of
 
 
+_CLOCK = {"seconds": texts.seconds, "reuse": texts.flag}
+_TURNS = {"turns": texts.flag}
 _NETWORK_OPTIONS = {"symmetries": texts.flag, "step": texts.count}
 _FORMS = {
     "random": _Form("moves at random", plain.random_agent),
     "uct": _Form(
-        "Monte-Carlo tree search with N simulations, each a random game",
+        "Monte-Carlo tree search with N simulations (any, with seconds=), each a random game, or one by rules (by=)",
         _uct(plain.uct_agent),
         "N",
-        {"c": texts.number_from_0, "playouts": texts.count, "solve": texts.flag},
+        {
+            "c": texts.number_from_0,
+            "playouts": texts.count,
+            "solve": texts.flag,
+            **_CLOCK,
+            **_TURNS,
+            "by": texts.one_of("easy", "medium", "hard"),
+        },
     ),
     "uct-distance": _Form(
         "the same with the lead in the race instead of random games",
         _uct(plain.uct_distance_agent),
         "N",
-        {"c": texts.number_from_0, "solve": texts.flag},
+        {"c": texts.number_from_0, "solve": texts.flag, **_CLOCK},
         games=("chinese_checkers",),
     ),
     "az": _Form(
@@ -291,6 +302,8 @@ _FORMS = {
             "c": texts.number_from_0,
             "temperature": _temperature,
             "solve": texts.flag,
+            **_CLOCK,
+            **_TURNS,
             **_NETWORK_OPTIONS,
         },
     ),

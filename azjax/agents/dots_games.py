@@ -57,22 +57,26 @@ def play(
     starts: np.ndarray,
     seeds: np.ndarray,
     wild: np.ndarray | None = None,
+    *,
+    second: str | None = None,
 ) -> np.ndarray:
-    """Games of a level against itself, to their ends.
+    """Games of one level against another, to their ends.
 
     Args:
       game: the board.
-      level: one of `LEVELS`.
+      level: one of `LEVELS`, of the first player.
       starts: [games, lines] bool, the lines drawn before; no box may be complete.
       seeds: [games] uint64; a game depends on nothing but its seed and its start.
       wild: [games] the number of the move, from 0, for which any open line is drawn instead; negative for none.
+      second: the level of the second player; None for the same.
 
     Returns:
       [games, lines] int32, the lines in the order they were drawn, -1 after the end.
     """
     records = np.full(starts.shape, -1, np.int32)
     wild = np.full(len(starts), -1, np.int64) if wild is None else wild.astype(np.int64)
-    _play_all(_board(game), LEVELS.index(level), starts, seeds.astype(np.uint64), wild, records)
+    levels = LEVELS.index(level), LEVELS.index(second or level)
+    _play_all(_board(game), levels, starts, seeds.astype(np.uint64), wild, records)
     return records
 
 
@@ -437,7 +441,7 @@ def _any_open(board, s, state):
 
 
 @_compiled
-def _play_all(board, level, starts, seeds, wild, records):
+def _play_all(board, levels, starts, seeds, wild, records):
     lines, boxes = board.ends.shape[0], board.sides.shape[0]
     s = _new_scratch(board)
     state = np.zeros(1, np.uint64)
@@ -445,7 +449,7 @@ def _play_all(board, level, starts, seeds, wild, records):
         state[0] = seeds[game]
         _set_up(board, s, starts[game])
         _order_lines(board, s, state)
-        left = safe_from = ready = 0
+        left = safe_from = ready = player = 0
         for line in range(lines):
             left += s[_DRAWN, line] == 0
         for box in range(boxes):
@@ -457,11 +461,15 @@ def _play_all(board, level, starts, seeds, wild, records):
                 if ready == 0:
                     while safe_from < lines and not _is_safe(board, s, s[_ORDER, safe_from]):
                         safe_from += 1
-                number = _choices(board, s, level, ready, safe_from)
+                number = _choices(board, s, levels[player], ready, safe_from)
                 line = s[_CHOICE, 0] if number == 1 else s[_CHOICE, _below(state, number)]
+            captures = False
             for end in range(2):
                 degree = s[_DEGREE, board.ends[line, end]]
                 ready += (degree == 2) - (degree == 1)
+                captures = captures or degree == 1
+            if not captures:
+                player = 1 - player
             _draw(board, s, line)
             records[game, ply] = line
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from azjax.common.agent import Act, Agent
 from azjax.envs.core import GameState, random_action
-from azjax.envs.dots_and_boxes import DotsAndBoxes, box_sides, strings_and_coins
+from azjax.envs.dots_and_boxes import DotsAndBoxes, DotsAndBoxesState, box_sides, strings_and_coins
 from azjax.solvers.dots import chains
 
 LEVELS = ("easy", "medium", "hard")
@@ -44,6 +44,24 @@ def make_act(game: DotsAndBoxes, level: str) -> Act:
         return random_action(key, jax.vmap(choices)(states.lines))
 
     return act
+
+
+def make_playout(game: DotsAndBoxes, level: str) -> Callable[[DotsAndBoxesState, jax.Array], jax.Array]:
+    """(positions [batch, ...], key) -> [batch, 2] rewards of games that a level plays to their ends."""
+    act = make_act(game, level)
+
+    def unfinished(carry):
+        return ~jnp.all(carry[0].lines)
+
+    def ply(carry):
+        states, key = carry
+        key, move_key = jax.random.split(key)
+        return jax.vmap(game.step)(states, act((), move_key, states)), key
+
+    def playout(states: DotsAndBoxesState, key: jax.Array) -> jax.Array:
+        return jax.vmap(game.rewards)(jax.lax.while_loop(unfinished, ply, (states, key))[0])
+
+    return playout
 
 
 def make_choices(game: DotsAndBoxes, level: str) -> Callable[[jax.Array], jax.Array]:

@@ -1,18 +1,23 @@
 """Players made of a trained run: the network alone, or a search on it."""
 
 import dataclasses
+import functools
 import os
 import pathlib
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
 from azjax.agents import ready
+from azjax.agents.thinking import thinking_agent
 from azjax.common.agent import Act, Agent, AgentError, mark_not_finite
 from azjax.common.checked import ConfigError
 from azjax.envs.core import Game, GameState, random_action, seen_as, worth_as
+from azjax.envs.dots_and_boxes import DotsAndBoxes
 from azjax.nn import Params, make_evaluator, make_network
-from azjax.search import Evaluator, Search, search_from_config
+from azjax.search import Evaluator, ReusingSearch, Search, reusing_from_config, search_from_config
+from azjax.solvers.dots.turns import Turns, by_lines, first_lines, turn_evaluator
 from azjax.training import checkpoint
 from azjax.training.config import TrainConfig
 
@@ -58,7 +63,10 @@ def search_agent(
     run: str | os.PathLike,
     name: str = "az",
     *,
-    sims: int = SIMULATIONS,
+    sims: int | None = None,
+    seconds: float | None = None,
+    reuse: bool = False,
+    turns: bool = False,
     search: str | None = None,
     c: float | None = None,
     temperature: float = 0.0,
@@ -72,7 +80,10 @@ def search_agent(
       game: what is played; may have another board than the run's if the network has convolutional heads.
       run: its folder, or an `agent.npz`.
       name: of the agent.
-      sims: simulations a move.
+      sims: simulations a move; None for 64, or with a time limit for as many as there is time for.
+      seconds: think so long about a move at most, by PUCT and about one position at a time.
+      reuse: go on with the tree of the move before, by PUCT.
+      turns: Dots and Boxes: search whole turns, see `azjax.solvers.dots.turns`.
       search: "gumbel" or "puct"; None for what the run itself uses.
       c: PUCT's exploration constant; None for the run's own.
       temperature: draw moves in proportion to the search's policy to the power of 1 / temperature; 0 for the best.
@@ -82,8 +93,66 @@ def search_agent(
     """
     config, params = load_weights(run, step)
     evaluate = make_evaluation(config, params, game, symmetries)
-    find = make_search(config, game, evaluate, simulations=sims, kind=search, c=c, solve=solve)
-    return Agent(name, search_act(find, temperature), params)
+    if seconds is None and not reuse:
+        simulations = SIMULATIONS if sims is None else sims
+        options = {"kind": search, "c": c, "solve": solve, "turns": turns}
+        find = make_search(config, game, evaluate, simulations=simulations, **options)
+        return Agent(name, search_act(find, temperature), params)
+    if search == "gumbel" or temperature:
+        raise AgentError(
+            "seconds and reuse belong to search=puct, which then plays its best move; leave the others out"
+        )
+    played, evaluate, first_action = searched(worth_as(game, config.game), evaluate, turns)
+
+    def make(simulations: int, kept: int) -> ReusingSearch:
+        return reusing_from_config(
+            config.search, played, evaluate, simulations=simulations, kept=kept, c=c, solve=solve
+        )
+
+    simulations = SIMULATIONS if sims is None and seconds is None else sims
+    limits = {"seconds": seconds, "simulations": simulations, "reuse": reuse}
+    return thinking_agent(played, make, name, params, first_action=first_action, **limits)
+
+
+def searched(
+    game: Game, evaluate: Evaluator, turns: bool
+) -> tuple[Game, Evaluator, Callable[[GameState, jax.Array], jax.Array] | None]:
+    """What a search plays, whom it asks, and which move each of its answers begins with (None for the same).
+
+    Args:
+      game: the rules.
+      evaluate: of the game's own moves.
+      turns: whether a move of the search is a whole turn of Dots and Boxes.
+    """
+    if not turns:
+        return game, evaluate, None
+    board = turns_board(game)
+    return Turns(board), turn_evaluator(board, evaluate), functools.partial(first_lines, board)
+
+
+def by_turns(
+    game: Game, evaluate: Evaluator, turns: bool, make: Callable[[Game, Evaluator], Search]
+) -> Search:
+    """A search over the game's own moves, which looks at whole turns of Dots and Boxes if asked to.
+
+    Args:
+      game: the rules.
+      evaluate: of the game's own moves.
+      turns: whether a move of the search is a whole turn.
+      make: (game, evaluate) -> the search.
+    """
+    played, evaluate, _ = searched(game, evaluate, turns)
+    found = make(played, evaluate)
+    return by_lines(turns_board(game), found) if turns else found
+
+
+def turns_board(game: Game) -> DotsAndBoxes:
+    """The game, if whole turns of it can be searched; raises AgentError otherwise."""
+    if not isinstance(game, DotsAndBoxes):
+        raise AgentError(
+            f"turns=1 is for dots_and_boxes, where a player may draw several lines, not {game.name}"
+        )
+    return game
 
 
 def search_act(search: Search, temperature: float = 0.0) -> Act:
@@ -110,6 +179,7 @@ def make_search(
     kind: str | None = None,
     c: float | None = None,
     solve: bool = False,
+    turns: bool = False,
 ) -> Search:
     """The search for play: as the run's own, but without noise; for the options see `search_agent`.
 
@@ -117,16 +187,10 @@ def make_search(
     values with the rewards of finished games.
     """
     game = worth_as(game, config.game)
+    options = {"explore": False, "simulations": simulations, "kind": kind, "c": c, "solve": solve}
     try:
-        return search_from_config(
-            config.search,
-            game,
-            evaluate,
-            explore=False,
-            simulations=simulations,
-            kind=kind,
-            c=c,
-            solve=solve,
+        return by_turns(
+            game, evaluate, turns, lambda *given: search_from_config(config.search, *given, **options)
         )
     except ConfigError as error:
         raise AgentError(str(error)) from error

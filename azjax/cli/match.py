@@ -11,9 +11,9 @@ from rich.table import Table
 
 from azjax.cli import options, players, screen
 from azjax.common.checked import Count, Number, Seed
-from azjax.evaluation import records
+from azjax.evaluation import match_openings, records
 from azjax.evaluation.arena import SCALE, MatchResult, Outcomes, make_match
-from azjax.positions import describe_game, read_positions
+from azjax.positions import describe_game
 
 G = TypeVar("G")
 
@@ -35,7 +35,8 @@ class MatchCommand(Generic[G]):
     """The other agent."""
     pairs: Count = 50  # openings; there are twice as many games
     random_plies: Number = 0  # moves of an opening that are drawn at random
-    openings: pathlib.Path | None = None  # a position file; its positions are used in turn
+    # safe (Dots and Boxes: random safe lines, as in Peters 2018), or a position file, whose positions are used in turn.
+    openings: pathlib.Path | None = None
     width: Count | None = None  # games that are searched side by side; default by device
     records: pathlib.Path | None = None  # write the games to this file: .sgf for Hex, else the plain notation
     seed: Seed = 0
@@ -47,7 +48,7 @@ def run(arguments: list[str]) -> None:
     command = options.of_game(MatchCommand, arguments, "azjax match", plays=True)
     if command.records is not None:
         records.check_path(command.records, command.game, command.openings)
-    openings = read_positions(command.openings, command.game) if command.openings else ()
+    openings = match_openings.make(command.openings, command.game, command.pairs, command.seed)
     with players.seated(command.game, [command.agent, command.opponent]) as ((agent, opponent), show):
         match = make_match(
             command.game,

@@ -14,10 +14,9 @@ from azjax.cli import options, players, screen
 from azjax.cli.ratings import RatingOptions, rate
 from azjax.common import atomic, files
 from azjax.common.checked import Count, Number, Seed
-from azjax.evaluation import records, tournament
+from azjax.evaluation import match_openings, records, tournament
 from azjax.evaluation.arena import SCALE, MatchResult, check_table
 from azjax.evaluation.ratings import Ratings
-from azjax.positions import read_positions
 
 G = TypeVar("G")
 
@@ -41,7 +40,8 @@ class TournamentCommand(RatingOptions, Generic[G]):
     # Other numbers of pairs: NAME=N in all matches of a player, NAME vs NAME=N in one, 0 in none; the last that fits.
     pairs_with: tuple[str, ...] = ()
     random_plies: Number = 2  # moves of an opening that are drawn at random
-    openings: pathlib.Path | None = None  # a position file; its positions are used in turn
+    # safe (Dots and Boxes: random safe lines, as in Peters 2018), or a position file, whose positions are used in turn.
+    openings: pathlib.Path | None = None
     records: pathlib.Path | None = None  # add the games to this file: .sgf for Hex, else the plain notation
     pgn: pathlib.Path | None = None  # the results for other rating programs, and for `azjax ratings`
     seed: Seed = 0
@@ -113,7 +113,7 @@ def play(
     pairs_of: Callable[[str, str], int],
 ) -> tournament.Results:
     """Plays all matches that the results do not have; `opened` opens or begins them when everybody is there."""
-    openings = read_positions(command.openings, command.game) if command.openings else ()
+    openings = match_openings.make(command.openings, command.game, command.pairs, command.seed)
     check_table(command.game, command.pairs, command.random_plies, openings)
 
     def keep(player: str, opponent: str, result: MatchResult) -> None:

@@ -19,6 +19,7 @@ from azjax.envs.core import Game
 from azjax.envs.dots_and_boxes import DotsAndBoxes, DotsAndBoxesState
 from azjax.evaluation import suites
 from azjax.evaluation.arena import MatchResult, make_match
+from azjax.positions import PositionLine
 from azjax.solvers.dots import chains
 
 PETERS_BOARDS = (5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)  # of the thesis's table of growing boards
@@ -99,6 +100,7 @@ def over_board_sizes(
     pairs: int,
     key: jax.Array,
     random_plies: int = 2,
+    openings: Callable[[Game], Sequence[PositionLine]] = lambda game: (),
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> dict[int, MatchResult]:
     """Matches on square boards of several sizes: does what was learned on a small board hold on a large one?
@@ -110,13 +112,16 @@ def over_board_sizes(
       pairs: of games a board, each opening with both colours.
       key: for the openings and for agents that draw.
       random_plies: moves of an opening, drawn at random.
+      openings: the positions to start from on a board, used in turn; none for the empty board.
       progress: called now and then.
     """
     results = {}
     for size, size_key in zip(sizes, jax.random.split(key, len(sizes))):
         game = DotsAndBoxes(size, size)
         agent, opponent = make_agent(game), make_opponent(game)
-        match = make_match(game, agent, opponent, pairs=pairs, random_plies=random_plies)
+        match = make_match(
+            game, agent, opponent, pairs=pairs, random_plies=random_plies, openings=openings(game)
+        )
         what = f"playing on {size}x{size}"
         results[size] = match(
             None, None, size_key, progress=lambda done, games, what=what: progress(what, done, games)

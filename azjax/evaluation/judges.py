@@ -24,11 +24,12 @@ from azjax.common.checked import Checked, Count, FromZero, Number, Seed, shown
 from azjax.common.keys import root, stream
 from azjax.common.progress import StagedProgress
 from azjax.envs.core import Game, GameState
-from azjax.evaluation import dots_judges, parts, suites
+from azjax.evaluation import dots_judges, match_openings, parts, suites
 from azjax.evaluation import truth as ground_truth
 from azjax.evaluation.arena import MatchResult, make_match
 from azjax.evaluation.opened import openings_of
 from azjax.nn.networks import Params
+from azjax.positions import PositionLine
 from azjax.search.tree import Evaluator
 from azjax.solvers.core import Solver
 from azjax.training import checkpoint, seen
@@ -48,6 +49,7 @@ class JudgeOptions(Checked):
     most_positions: Count = 500_000  # whole: of a game with more, so many are drawn
     pairs: Count = 50  # games against an opponent, both colours each
     random_plies: Number = 2  # moves of an opening in them
+    openings: str = "none"  # where they begin: none, safe (Dots and Boxes, Peters 2018), or NAME.jsonl
     sizes: tuple[Count, ...] = (3, 4, 5)  # boards: rows and columns of boxes
     # Chinese Checkers: judge forward moves by the values of the game with all moves, as Karki 2024.
     all_moves: bool = False
@@ -66,13 +68,21 @@ _READERS = {
     "most_positions": texts.whole_number,
     "pairs": texts.whole_number,
     "random_plies": texts.whole_number,
+    "openings": str,
     "sizes": texts.several(texts.whole_number),
     "all_moves": texts.flag,
     "unopened": texts.flag,
     "seed": texts.whole_number,
 }
 # Files of results were named without these before there was a choice.
-_UNNAMED = {"c": None, "solve": False, "all_moves": False, "unopened": False, "searched_positions": 1000}
+_UNNAMED = {
+    "c": None,
+    "solve": False,
+    "all_moves": False,
+    "unopened": False,
+    "searched_positions": 1000,
+    "openings": "none",
+}
 _AGENT = "AGENT"
 
 
@@ -387,6 +397,7 @@ def _match(context: Context, game: Game, opponent: Agent) -> Callable[[Params], 
         opponent,
         pairs=options.pairs,
         random_plies=options.random_plies,
+        openings=_openings(context, game),
     )
     return lambda params: match(
         params,
@@ -394,6 +405,11 @@ def _match(context: Context, game: Game, opponent: Agent) -> Callable[[Params], 
         _key(context, "games"),
         progress=lambda done, games: context.progress("playing", done, games),
     )
+
+
+def _openings(context: Context, game: Game) -> list[PositionLine]:
+    options = context.options
+    return match_openings.make(options.openings, game, options.pairs, options.seed)
 
 
 def _score(result: MatchResult) -> dict[str, Any]:
@@ -487,6 +503,7 @@ def _boards(context: Context, opponent: str) -> Judge:
             pairs=context.options.pairs,
             key=_key(context, "games"),
             random_plies=context.options.random_plies,
+            openings=functools.partial(_openings, context),
             progress=context.progress,
         )
         return {
@@ -499,7 +516,7 @@ def _boards(context: Context, opponent: str) -> Judge:
 _TRUTH = ("all_moves",)
 _SEEN = "seen: in the replay of the newest checkpoint; what the run played before is not known any more"
 _SEARCHED = ("simulations", "c", "solve")
-_PLAYED = (*_SEARCHED, "pairs", "random_plies", "seed")
+_PLAYED = (*_SEARCHED, "pairs", "random_plies", "openings", "seed")
 _DOTS = ("dots_and_boxes",)
 JUDGES = {
     "suite": JudgeKind(

@@ -1,6 +1,6 @@
 """Search: batched trees, and the policies that grow them."""
 
-from azjax.search.config import SearchConfig, search_from_config
+from azjax.search.config import SearchConfig, reusing_from_config, search_from_config
 from azjax.search.core import ReusingSearch, Search, SearchOutput, playout_cap
 from azjax.search.gumbel_search import gumbel
 from azjax.search.puct_search import puct, puct_scores, reusing_puct
@@ -19,6 +19,7 @@ __all__ = [
     "playout_cap",
     "puct",
     "puct_scores",
+    "reusing_from_config",
     "reusing_puct",
     "reusing_uct",
     "search_from_config",

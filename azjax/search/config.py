@@ -1,7 +1,7 @@
 """A search as a configuration names it: for self-play, with its exploration, and for play, without."""
 
 import dataclasses
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from azjax.common.checked import (
     Checked,
@@ -16,9 +16,9 @@ from azjax.common.checked import (
     check,
 )
 from azjax.envs.core import Game
-from azjax.search.core import Search, playout_cap
+from azjax.search.core import ReusingSearch, Search, playout_cap
 from azjax.search.gumbel_search import gumbel
-from azjax.search.puct_search import puct
+from azjax.search.puct_search import puct, reusing_puct
 from azjax.search.tree import Evaluator
 
 
@@ -98,16 +98,47 @@ def search_from_config(
             game,
             evaluate,
             simulations=simulations,
-            c=config.c if c is None else c,
-            c_base=config.c_base,
-            formula=config.formula,
-            dirichlet_alpha=config.dirichlet_alpha,
-            dirichlet_fraction=config.dirichlet_fraction if explore else 0.0,
-            solve=solve,
-            evaluate_terminals_with_network=config.evaluate_terminals_with_network and not solve,
+            **_puct_options(config, explore=explore, c=c, solve=solve),
         )
 
     full = of(config.simulations if simulations is None else simulations, explore)
     if not explore or config.full_share == 1:
         return full
     return playout_cap(full, of(config.quick_simulations, explore=False), config.full_share)
+
+
+def reusing_from_config(
+    config: SearchConfig,
+    game: Game,
+    evaluate: Evaluator,
+    *,
+    simulations: int,
+    kept: int | None = None,
+    c: float | None = None,
+    solve: bool = False,
+) -> ReusingSearch:
+    """PUCT as a configuration describes it, for play, with its tree kept between moves.
+
+    Args:
+      config: what it is like; a configuration of Gumbel search gives PUCT its exploration constant all the same.
+      game: the rules.
+      evaluate: returns the prior logits and the value of positions.
+      simulations: new nodes per search.
+      kept: how many nodes survive a move; default as many as there are simulations.
+      c: the exploration constant, instead of the configuration's.
+      solve: back up proven results.
+    """
+    options = _puct_options(config, explore=False, c=c, solve=solve)
+    return reusing_puct(game, evaluate, simulations=simulations, kept=kept, **options)
+
+
+def _puct_options(config: SearchConfig, *, explore: bool, c: float | None, solve: bool) -> dict[str, Any]:
+    return {
+        "c": config.c if c is None else c,
+        "c_base": config.c_base,
+        "formula": config.formula,
+        "dirichlet_alpha": config.dirichlet_alpha,
+        "dirichlet_fraction": config.dirichlet_fraction if explore else 0.0,
+        "solve": solve,
+        "evaluate_terminals_with_network": config.evaluate_terminals_with_network and not solve,
+    }

@@ -59,6 +59,9 @@ class ReusingSearch(NamedTuple):
     advance: Callable[[AnyParams, jax.Array, Tree, jax.Array, GameState], Tree]
     """(params, key, trees, actions, next states) -> the subtrees of the moves played; a lane whose move was
     never looked at, or whose next state is not the move's (a new game), starts anew."""
+    search_on: Callable[[AnyParams, jax.Array, Tree, jax.Array], tuple[SearchOutput, Tree]]
+    """(params, key, trees, slot) -> as `search`, but the new nodes go to the slots from `slot` [] int32 on, which must
+    be free: so a tree that has grown already grows on, until its slots are used up."""
 
 
 def playout_cap(full: Search, quick: Search, full_share: float) -> Search:
@@ -91,7 +94,7 @@ def simulate(
     evaluate_node: Callable,
     root_rule: trees.SelectionRule,
     rule: trees.SelectionRule,
-    first_slot: int,
+    first_slot: jax.Array | int,
     simulations: int | jax.Array,
     max_depth: int | None,
     evaluate_terminals_with_network: bool,

@@ -97,8 +97,13 @@ def reusing_puct(
         prior, value, legal = evaluate_node(params, key, states)
         return trees.plant(game, states, prior, value, legal, kept + simulations, solve)
 
-    def search(
-        params: AnyParams, key: jax.Array, tree: Tree, new: bool = False, fewer: jax.Array | None = None
+    def search_on(
+        params: AnyParams,
+        key: jax.Array,
+        tree: Tree,
+        slot: jax.Array | int,
+        new: bool = False,
+        fewer: jax.Array | None = None,
     ) -> tuple[SearchOutput, Tree]:
         _, noise_key, key = trees.split_key(key, 3)  # as mctx splits it, so that the trees agree
         clean = tree.prior[:, trees.ROOT]
@@ -116,7 +121,7 @@ def reusing_puct(
             evaluate_node,
             root_rule,
             rule,
-            kept,
+            slot,
             simulations if fewer is None else jnp.minimum(fewer, simulations),
             max_depth,
             evaluate_terminals_with_network,
@@ -125,7 +130,12 @@ def reusing_puct(
         )
         return most_visited(game, tree, rows, max_reward), tree
 
-    return ReusingSearch(start, search, make_advance(start, kept))
+    def search(
+        params: AnyParams, key: jax.Array, tree: Tree, new: bool = False, fewer: jax.Array | None = None
+    ) -> tuple[SearchOutput, Tree]:
+        return search_on(params, key, tree, kept, new, fewer)
+
+    return ReusingSearch(start, search, make_advance(start, kept), search_on)
 
 
 def puct_scores(rows: Rows, *, c: float, c_base: float | None, formula: str, normalise: bool) -> jax.Array:

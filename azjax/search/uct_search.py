@@ -1,5 +1,6 @@
 """Monte-Carlo tree search without a network: UCB1, and random games or a given value at the leaves."""
 
+import functools
 from collections.abc import Callable
 
 import chex
@@ -37,6 +38,7 @@ def reusing_uct(
     kept: int | None = None,
     c: float = 2.0**0.5,
     playouts: int = 1,
+    playout: Callable[[GameState, jax.Array], jax.Array] | None = None,
     leaf_value: Callable[[GameState], jax.Array] | None = None,
     solve: bool = False,
     max_reward: float = 1.0,
@@ -51,6 +53,8 @@ def reusing_uct(
       c: the exploration constant.
       playouts: random games per leaf, averaged; more of them keep an accelerator busy when there are few
         positions.
+      playout: (states [batch, ...], key) -> rewards [batch, 2] of games played to the end by whoever shall play them;
+        None for random moves.
       leaf_value: states [batch, ...] -> value [batch] for the player to move, instead of playouts; such as
         `distance_value`.
       solve: back up proven results (MCTS-Solver) and search proven moves no more.
@@ -64,6 +68,8 @@ def reusing_uct(
         playouts * memory.size_of(jax.eval_shape(game.init, jax.random.key(0))), f"{playouts:,} playouts"
     )
 
+    play_out = functools.partial(random_playout, game) if playout is None else playout
+
     def evaluate_node(params, key, states):
         del params
         legal = jax.vmap(game.legal_action_mask)(states)
@@ -74,7 +80,7 @@ def reusing_uct(
             )
             return legal, value, legal
         repeated = jax.tree.map(lambda s: jnp.repeat(s, playouts, axis=0), states)
-        rewards = random_playout(game, repeated, one_key(key)).reshape(-1, playouts, 2).mean(1)
+        rewards = play_out(repeated, one_key(key)).reshape(-1, playouts, 2).mean(1)
         return legal, jax.vmap(indexing.take)(rewards, states.current_player), legal
 
     def rule(draws: Draws, rows: Rows) -> jax.Array:
@@ -84,8 +90,13 @@ def reusing_uct(
         prior, value, legal = evaluate_node(params, key, states)
         return trees.plant(game, states, prior, value, legal, kept + simulations, solve)
 
-    def search(
-        params: AnyParams, key: jax.Array, tree: Tree, new: bool = False, fewer: jax.Array | None = None
+    def search_on(
+        params: AnyParams,
+        key: jax.Array,
+        tree: Tree,
+        slot: jax.Array | int,
+        new: bool = False,
+        fewer: jax.Array | None = None,
     ) -> tuple[SearchOutput, Tree]:
         tree, rows = simulate(
             tree,
@@ -95,7 +106,7 @@ def reusing_uct(
             evaluate_node,
             rule,
             rule,
-            kept,
+            slot,
             simulations if fewer is None else jnp.minimum(fewer, simulations),
             max_depth,
             False,
@@ -104,7 +115,12 @@ def reusing_uct(
         )
         return most_visited(game, tree, rows, max_reward), tree
 
-    return ReusingSearch(start, search, make_advance(start, kept))
+    def search(
+        params: AnyParams, key: jax.Array, tree: Tree, new: bool = False, fewer: jax.Array | None = None
+    ) -> tuple[SearchOutput, Tree]:
+        return search_on(params, key, tree, kept, new, fewer)
+
+    return ReusingSearch(start, search, make_advance(start, kept), search_on)
 
 
 def ucb1_scores(words: jax.Array, rows: Rows, c: float) -> jax.Array:

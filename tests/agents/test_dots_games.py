@@ -51,6 +51,22 @@ def test_a_game_depends_on_its_seed_and_start_alone():
     assert len(np.unique(together, axis=0)) == 20
 
 
+def test_each_player_plays_its_own_level():
+    game = DotsAndBoxes(3, 3)
+    starts = np.zeros((40, game.num_actions), bool)
+    records = dots_games.play(game, "easy", starts, np.arange(40), second="hard")
+    strict = 0
+    for record in records.tolist():
+        engine = SlowGame(3, 3)
+        for ply, line in enumerate(record):
+            level = ("easy", "hard")[engine.mover]
+            allowed = reference_choices(game, record[:ply], level)
+            assert line in allowed
+            strict += line not in reference_choices(game, record[:ply], "hard")
+            engine.draw(all_lines(3, 3)[line])
+    assert strict > 10  # easy has drawn what hard would not
+
+
 def test_equally_good_lines_are_drawn_equally_often():
     game = DotsAndBoxes(2, 2)
     starts = np.zeros((24_000, game.num_actions), bool)

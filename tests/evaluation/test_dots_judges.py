@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from azjax import positions
+from azjax.agents import dots_games
 from azjax.common.agent import Agent
-from azjax.envs import DotsAndBoxes
+from azjax.envs import DotsAndBoxes, Hex
 from azjax.envs.core import random_action
-from azjax.evaluation import dots_judges, suites
+from azjax.evaluation import dots_judges, match_openings, suites
 from azjax.solvers.dots import chains
 from azjax.solvers.dots.solver import make_solver
 
@@ -64,6 +65,54 @@ def test_double_deals_that_nobody_chose_do_not_count():
     moves = [*CHAIN, 6, 7, 9, 8]
     assert deals(DotsAndBoxes(1, 3), moves, skip=8) == [0, 1]  # 9 is the first move of a player
     assert deals(DotsAndBoxes(1, 3), moves, skip=np.array([9])) == [0, 0]
+
+
+@pytest.mark.parametrize("level", ["medium", "hard"])
+def test_hard_double_deals_and_medium_never_does(level):
+    game = DotsAndBoxes(4, 4)
+    openings = match_openings.safe_openings(game, 40)
+    starts = np.array([opening.state.lines for opening in openings])
+    records = dots_games.play(game, level, starts, np.arange(40))
+    texts = [opening.fields["position"] for opening in openings]
+    total = dots_judges.count_double_deals(game, records, texts).total
+    assert total > 0 if level == "hard" else total == 0
+
+
+def test_matches_begin_at_safe_fills_and_count_their_games_by_them():
+    game = DotsAndBoxes(2, 2, reward="margin")
+    openings = match_openings.make("safe", game, 6, seed=3)
+    assert [opening.game for opening in openings] == [game] * 6
+    assert [int(opening.state.lines.sum()) for opening in openings] == [
+        int(filled.sum())
+        for filled in dots_games.safe_fills(
+            game, 4, np.random.default_rng(3).integers(2**64, size=6, dtype=np.uint64)
+        )
+    ]  # 0.35 of 12 lines are 4
+
+    def agent(game):
+        return Agent("random", lambda params, key, x: random_action(key, ~x.lines))
+
+    results = dots_judges.over_board_sizes(
+        agent,
+        agent,
+        (2,),
+        pairs=6,
+        key=jax.random.key(0),
+        random_plies=0,
+        openings=lambda board: match_openings.make("safe", board, 6),
+    )
+    played = results[2].played
+    assert played.starts[:6] == played.starts[6:] and None not in played.starts
+    for start, record in zip(played.starts, played.record):
+        drawn = np.flatnonzero(game.from_notation(start).lines)
+        assert sorted([*drawn, *record[record >= 0]]) == list(range(game.num_actions))
+
+
+def test_openings_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="openings of a match are none, safe"):
+        match_openings.make("sage", DotsAndBoxes(2, 2), 1)
+    with pytest.raises(ValueError, match="safe openings are for dots_and_boxes, not hex"):
+        match_openings.make("safe", Hex(3), 1)
 
 
 def test_opening_a_loop_is_none():

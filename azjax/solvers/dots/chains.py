@@ -78,6 +78,11 @@ def safe_lines(game: DotsAndBoxes, lines: jax.Array) -> jax.Array:
     return ~lines & ~_beside(game, degrees(game, lines) == 2)
 
 
+def is_forming(game: DotsAndBoxes, lines: jax.Array) -> jax.Array:
+    """[] bool: the first phase, while there are safe lines; in the other one chains are opened (Peters 2018)."""
+    return jnp.any(safe_lines(game, lines))
+
+
 def capture_all(game: DotsAndBoxes, lines: jax.Array) -> jax.Array:
     """[lines] bool: the drawn lines after every capture that one turn can make."""
 
