@@ -30,6 +30,7 @@ COMMANDS = {
     "evaluate": ("RUN --judge JUDGE", "measure every checkpoint of a run, and draw the curves"),
     "suite": ("build|run ...", "make a suite of solved positions, or ask an agent about one"),
     "openings": ("GAME", "all legal or winning openings, as a database or to train from"),
+    "data": ("GAME", "positions out of a teacher's games of Dots and Boxes, to learn from"),
     "match": ("GAME A B", "many games between two agents, with intervals"),
     "tournament": ("GAME A B ...", "a round robin or a ladder, with ratings; goes on where it stopped"),
     "ratings": ("FILE ...", "rate the players of PGN files"),

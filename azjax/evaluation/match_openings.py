@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from azjax.agents import dots_games
 from azjax.envs.core import Game, GameError
 from azjax.envs.dots_and_boxes import DotsAndBoxes
 from azjax.positions import PositionLine, describe_game, read_positions
@@ -52,6 +51,8 @@ def safe_openings(game: Game, number: int, seed: int = 0, removed: float = REMOV
     """
     if not isinstance(game, DotsAndBoxes):
         raise GameError(f"safe openings are for dots_and_boxes, not {game.name}; give a position file")
+    from azjax.agents import dots_games  # here, because its compiler takes a while to import
+
     seeds = np.random.default_rng(seed).integers(2**64, size=number, dtype=np.uint64)
     filled = dots_games.safe_fills(game, int(removed * game.num_actions), seeds)
     start = game.init(jax.random.key(0))

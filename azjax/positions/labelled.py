@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -68,14 +68,24 @@ def is_held_out(game: Game, states: GameState, share: float) -> np.ndarray:
     return numbers < share * 2**32
 
 
-def write(path: str | os.PathLike, game: Game, labelled: Labelled) -> None:
-    """Writes a file, whole or not at all; positions lose their past."""
+def write(
+    path: str | os.PathLike, game: Game, labelled: Labelled, made: Mapping[str, Any] | None = None
+) -> None:
+    """Writes a file, whole or not at all; positions lose their past.
+
+    Args:
+      path: the file.
+      game: the rules.
+      labelled: what is written.
+      made: how it came about, as plain data, for whoever opens the file.
+    """
     states = forget(labelled.states)
     arrays = {_name(key): leaf for key, leaf in jax.tree_util.tree_leaves_with_path(states)}
     arrays |= {name: getattr(labelled, name) for name in ("value", "policy")}
     arrays = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
+    about = {"kind": KIND, "game": _rules(game)} | ({} if made is None else {"made": dict(made)})
     with atomic.writing(path, "wb") as file:
-        np.savez(file, about=np.array(json.dumps({"kind": KIND, "game": _rules(game)})), **arrays)
+        np.savez(file, about=np.array(json.dumps(about)), **arrays)
 
 
 def read(path: str | os.PathLike, game: Game) -> Labelled:
@@ -101,6 +111,7 @@ def _read_arrays(path: str | os.PathLike, game: Game) -> Labelled:
         about = files.parse_object(str(arrays.pop("about")))
     except (files.FileError, KeyError) as error:
         raise PositionError(f"{name} is damaged or no file of labelled positions ({error})") from error
+    about.pop("made", None)
     if about != {"kind": KIND, "game": _rules(game)}:
         raise PositionError(f"{name} is about {about.get('game')}, not {_rules(game)}; name another file")
     like = forget(jax.eval_shape(without_past(game).init, jax.random.key(0)))

@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from azjax.common import texts
 from azjax.envs import DotsAndBoxes
 from azjax.nn import layers
 from azjax.nn.layers import Params
-from azjax.nn.networks import NetworkConfig
+from azjax.nn.networks import OWN, Network, NetworkConfig, Outputs
 from azjax.theses.alphago_zero import ALPHAGO_ZERO, KERAS
 from azjax.training.config import (
     OptimiserConfig,
@@ -73,13 +74,54 @@ class ImageNetwork(NamedTuple):
     train: Callable[[Params, jax.Array], tuple[jax.Array, Any]]  # pictures -> (logits, new statistics)
 
 
-def pixel_network(kernel_size: int = 3) -> ImageNetwork:
+def pixel_network(kernel_size: int = 3, channels: int = 64) -> ImageNetwork:
     """Peters's first nets: seven convolutions from the board's picture to a class for every pixel.
 
     From [batch, height, width, 1] to the logits [batch, height, width, 2] of "no line" and "draw this line".
     """
-    tower = network(channels=64, kernel_size=kernel_size)
+    tower = network(channels=channels, kernel_size=kernel_size)
     return _image_network(lambda rngs: _PixelNet(layers.Plan(tower, rngs, None)))
+
+
+def pixel_policy(config: NetworkConfig, game: DotsAndBoxes, axis_name: str | None = None) -> Network:
+    """The same as a network that plays, and learns like any other; its value is always 0.
+
+    A line's logit is that of its pixel being white. Known as `NetworkConfig(tower="peters2018-pixels")`, for pictures:
+    it learns by one softmax over all lines, where Peters's had a softmax over two classes at every pixel.
+
+    Args:
+      config: whose `channels` and `kernel_size` it takes.
+      game: with a picture as its observation, such as "grey".
+      axis_name: of the devices over which running statistics are averaged.
+    """
+    pixels = pixel_network(config.kernel_size, config.channels)
+    planes = game.observation_shape[-1]
+    row, column, _ = game.line_pixels.T
+
+    def outputs_of(classes: jax.Array) -> Outputs:
+        logits = classes[:, row, column, 1] - classes[:, row, column, 0]
+        return Outputs(logits, jnp.zeros(len(classes)))
+
+    def apply(params: Params, observation: jax.Array, mask: jax.Array | None = None):
+        del mask
+        outputs = outputs_of(pixels.apply(params, observation))
+        return outputs.logits, outputs.value
+
+    def train(params: Params, observation: jax.Array, mask: jax.Array | None = None):
+        del mask
+        classes, statistics = pixels.train(params, observation)
+        if axis_name is not None:
+            statistics = jax.lax.pmean(statistics, axis_name)
+        return outputs_of(classes), statistics
+
+    if planes != 1:
+        raise ValueError(
+            f"peters2018-pixels sees a picture of one plane: observation='grey', not {game.observation!r}"
+        )
+    return Network(pixels.init, apply, train)
+
+
+texts.register(OWN, "peters2018-pixels", pixel_policy, "network")
 
 
 def sequence_network(causal: bool = False) -> ImageNetwork:

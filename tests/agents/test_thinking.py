@@ -11,6 +11,8 @@ import pytest
 from azjax.agents import AgentError, dots_rules, make_agent, thinking
 from azjax.common.agent import NOT_FINITE
 from azjax.envs.dots_and_boxes import DotsAndBoxes
+from azjax.envs.hex import Hex
+from azjax.evaluation.arena import make_mover
 from azjax.search import reusing_puct, uct
 from azjax.solvers.dots import turns
 from azjax.solvers.dots.solver import make_solver
@@ -121,8 +123,6 @@ def test_what_makes_no_sense_is_refused(text, words):
 
 
 def test_turns_are_for_dots_and_boxes():
-    from azjax.envs.hex import Hex
-
     with pytest.raises(AgentError, match="turns=1 is for dots_and_boxes"):
         make_agent("uct:5?turns=1", Hex(3))
 
@@ -145,7 +145,7 @@ def test_a_search_over_turns_finds_the_same_value_as_one_over_lines():
     )
     assert by_line.proven.all() and by_turn.proven.all()
     np.testing.assert_allclose(by_turn.value, by_line.value, atol=1e-6)
-    np.testing.assert_allclose(by_turn.value, exact.value(states), atol=1e-6)
+    np.testing.assert_allclose(by_turn.value, exact.value(states) / game.num_boxes, atol=1e-6)
     optimal = np.asarray(exact.optimal_actions(states))
     assert optimal[np.arange(8), by_turn.action].all()
     assert ((np.asarray(by_turn.policy) > 0) <= ~np.asarray(states.lines)).all()
@@ -160,17 +160,12 @@ def test_playouts_by_rules_end_as_the_rules_have_it():
     np.testing.assert_array_equal(np.asarray(rewards)[:, mover], [1.0, 1.0])
 
 
-def test_agents_of_each_kind_play_whole_games():
+@pytest.mark.parametrize("text", ["uct:8?turns=1&by=easy", "uct:any?seconds=0.01&turns=1&reuse=1"])
+def test_agents_over_turns_play_whole_games(text):
     game = DotsAndBoxes(1, 2)
-    for text in (
-        "uct:8?by=hard",
-        "uct:8?turns=1&by=easy",
-        "uct:8?turns=1&reuse=1",
-        "uct:any?seconds=0.01&turns=1",
-    ):
-        agent = make_agent(text, game)
-        states = batch(game.init())
-        while not bool(game.is_terminal(jax.tree.map(lambda leaf: leaf[0], states))):
-            action = int(np.asarray(agent.act(agent.params, KEY, states))[0])
-            assert not states.lines[0, action]
-            states = batch(game.step(jax.tree.map(lambda leaf: leaf[0], states), action))
+    move, step = make_mover(make_agent(text, game)), jax.jit(game.step)
+    x = jax.device_get(game.init())
+    while not x.lines.all():
+        action = move(KEY, x)
+        assert not x.lines[action]
+        x = jax.device_get(step(x, action))

@@ -216,6 +216,7 @@ ARGUMENTS = {
     "doctor": ["PRESET"],
     "solve": ["GAME"],
     "openings": ["GAME"],
+    "data": ["GAME"],
     "td": ["GAME"],
     "es": ["GAME"],
     "presets": [],
