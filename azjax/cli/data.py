@@ -22,7 +22,10 @@ G = TypeVar("G")
 
 @dataclasses.dataclass(frozen=True)
 class DataCommand(Generic[G]):
-    """Write positions out of a teacher's games, with its moves and results, to a file that networks learn from."""
+    """Write positions out of a teacher's games, with its moves and results, to a file that networks learn from.
+
+    Results are margins, so that whoever learns from them plays with --reward margin.
+    """
 
     EXAMPLES: ClassVar = (
         "azjax data dots-and-boxes --rows 4 --columns 5 --samples 2000000 --out hard4x5.npz",
@@ -46,6 +49,7 @@ def run(arguments: list[str]) -> None:
     game, recipe = command.game, command.recipe
     if not isinstance(game, DotsAndBoxes):
         raise ValueError(f"teachers' games are written down for dots_and_boxes alone, not {game.name}")
+    game = dataclasses.replace(game, reward="margin")
     if command.out.suffix != ".npz":
         raise ValueError(f"--out must be NAME.npz, got {command.out}")
     files.writable_path(command.out)
