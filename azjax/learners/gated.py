@@ -123,10 +123,12 @@ class GatedState(NamedTuple):
 class Measured(NamedTuple):
     """What an iteration reports."""
 
-    losses: Any  # means over the last epoch
+    iteration: int
+    losses: Any  # means over the last part of the last epoch
     wins: int
     games: int
     accepted: bool
+    accepted_so_far: int
     learned: int  # positions, every time they were learned from
 
 
@@ -199,7 +201,8 @@ def make_learning(
         learn, about = inner.compile(state.learner)
         fresh = inner.init().opt_state
 
-        def iterate(state: GatedState) -> tuple[GatedState, Measured]:
+        def iterate(state: GatedState, count: int) -> tuple[GatedState, Measured]:
+            del count  # always one: see `Learning.most`
             number = int(state.iteration)
             key = {name: jax.random.fold_in(stream, number) for name, stream in streams.items()}
             best = jax.device_get(state.best)
@@ -213,7 +216,7 @@ def make_learning(
             losses, learned = None, 0
             for numbers in _orders(config, known.size, key["order"]):
                 shown[0] = labels.rows(known, numbers)
-                learner, measured = learn(learner)
+                learner, measured = learn(learner, 1)
                 losses, learned = measured.losses, learned + len(numbers)
             contender = jax.device_get(learner.params)
             wins, games = gate(contender, best, key["gate"]) if config.gate_games else (0, 0)
@@ -224,21 +227,23 @@ def make_learning(
                 accepted=state.accepted + accepted,
                 iteration=state.iteration + 1,
             )
-            return state, Measured(losses, wins, games, accepted, learned)
+            so_far = int(state.accepted)
+            return state, Measured(number + 1, losses, wins, games, accepted, so_far, learned)
 
         return iterate, about
 
-    def export(run: checkpoint.Run, state: GatedState) -> None:
+    def export(run: checkpoint.Run, iteration: int, shown: tuple[Params, Params]) -> None:
         agents = checkpoint.Run(run.path, supervised.as_trained(config.learning))
-        agents.save_agent(int(state.iteration), jax.device_get(state.best))
+        agents.save_agent(iteration, jax.device_get(shown[0]))
 
     return loop.Learning(
         unit="iteration",
         init=init,
         compile=compile_learner,
-        row=lambda state, measured: metrics_row(config, state, measured),
-        judge=lambda state, row, done: {},
-        weights=lambda state: (state.best, state.learner.params),
+        rows=lambda measured, count: [metrics_row(config, measured)],
+        shown=lambda state: (state.best, state.learner.params),
+        judge=lambda shown, row: {},
+        weights=lambda shown: shown,
         export=export,
         counted="positions_learned",
         rate="positions_per_second",
@@ -247,17 +252,17 @@ def make_learning(
     )
 
 
-def metrics_row(config: GatedConfig, state: GatedState, measured: Measured) -> dict[str, Any]:
+def metrics_row(config: GatedConfig, measured: Measured) -> dict[str, Any]:
     """One line of metrics.jsonl."""
     return {
-        "iteration": int(state.iteration),
-        "samples": int(state.iteration) * config.samples,
-        "positions_learned": measured.learned,
+        "iteration": int(measured.iteration),
+        "samples": int(measured.iteration) * config.samples,
+        "positions_learned": int(measured.learned),
         "loss": {name: float(value) for name, value in measured.losses._asdict().items()},
-        "gate_wins": measured.wins,
-        "gate_games": measured.games,
+        "gate_wins": int(measured.wins),
+        "gate_games": int(measured.games),
         "accepted": bool(measured.accepted),
-        "accepted_so_far": int(state.accepted),
+        "accepted_so_far": int(measured.accepted_so_far),
     }
 
 
