@@ -480,8 +480,8 @@ FAULTS = [
     Fault(
         "search-own-constant-forgotten",
         CONFIG,
-        "c=config.c if c is None else c,",
-        "c=config.c,",
+        '"c": config.c if c is None else c,',
+        '"c": config.c,',
         ("search/test_config.py::test_what_is_given_replaces_what_the_configuration_says",),
     ),
     Fault(

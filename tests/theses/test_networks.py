@@ -194,6 +194,22 @@ def test_the_pixel_net_has_seven_convolutions():
     assert sum(count_parameters(pixel_net()[0])) == layers + 9 * 64 * 2 + 2
 
 
+def test_the_pixel_net_plays_by_how_much_whiter_a_line_shall_be():
+    game = DotsAndBoxes(1, 2, observation="grey")
+    network = make_network(NetworkConfig(tower="peters2018-pixels", channels=64, kernel_size=3), game)
+    pixels, params = pixel_net()
+    seen = jax.vmap(game.observe)(jax.tree.map(lambda leaf: leaf[None], game.init()))
+    classes = np.asarray(jax.jit(pixels.apply)(params, seen))[0]
+    logits, value = jax.jit(network.apply)(params, seen)
+    # The picture of 1x2 boxes has 5 x 7 pixels; its lying lines are in rows 1 and 3, the upright ones in row 2.
+    places = [(1, 2), (1, 4), (3, 2), (3, 4), (2, 1), (2, 3), (2, 5)]
+    expected = [classes[place][1] - classes[place][0] for place in places]
+    np.testing.assert_allclose(logits[0], expected, atol=1e-6)
+    assert value.tolist() == [0.0]
+    with pytest.raises(ValueError, match="observation='grey'"):
+        make_network(NetworkConfig(tower="peters2018-pixels"), DotsAndBoxes(1, 2))
+
+
 def test_the_sequence_net_has_the_published_number_of_parameters():
     assert sum(count_parameters(peters2018.sequence_network())) == 407_001
 
