@@ -564,7 +564,7 @@ def match(
 ) -> dict[str, Any]:
     """A match from safe fills, half of the games with each colour; and how often the agent has double-dealt."""
     board = square(size)
-    agent, other = make_agent(text, board), make_agent(opponent, board)
+    agent, other = player(text, board), player(opponent, board)
     pairs = math.ceil(games / 2)
     openings = match_openings.safe_openings(board, pairs, seed=1)
     result = make_match(board, agent, other, pairs=pairs, openings=openings)(
@@ -581,6 +581,10 @@ def match(
         "distinct": result.distinct_games,
         "double_deals": int(np.where(played.agent_first, deals[:, 0], deals[:, 1]).sum()),
     }
+
+
+# Whoever is made once is compiled once, whomever it meets.
+player = functools.lru_cache(maxsize=16)(make_agent)
 
 
 def costs(settings: Settings) -> list[study.Cost]:

@@ -142,22 +142,22 @@ def _beside(game: DotsAndBoxes, boxes: jax.Array) -> jax.Array:
 
 
 @functools.cache
-def _neighbours(rows: int, columns: int) -> np.ndarray:
-    # [boxes, 4]: the box beyond each side, in the order of `box_sides`; the ground is number boxes.
+def neighbours(rows: int, columns: int) -> np.ndarray:
+    """[boxes, 4]: the box beyond each side, in the order of `box_sides`; the ground is number boxes."""
     ends = strings_and_coins(rows, columns)[box_sides(rows, columns)]  # [boxes, 4, 2]
     return ends.sum(axis=2) - np.arange(rows * columns)[:, None]
 
 
 def _chains_of(game: DotsAndBoxes, lines: jax.Array, members: jax.Array) -> Chains:
     # The components of the member boxes, joined by open lines.
-    neighbours = _neighbours(game.rows, game.columns)
+    beyond = neighbours(game.rows, game.columns)
     is_open = ~lines[box_sides(game.rows, game.columns)]
-    joined = is_open & members[:, None] & jnp.append(members, False)[neighbours]
+    joined = is_open & members[:, None] & jnp.append(members, False)[beyond]
 
     def spread(carry):
         # The least name among a box and its neighbours; then the name of that box, to double the reach.
         name, _ = carry
-        around = jnp.where(joined, jnp.append(name, game.num_boxes)[neighbours], game.num_boxes)
+        around = jnp.where(joined, jnp.append(name, game.num_boxes)[beyond], game.num_boxes)
         new = jnp.minimum(name, jnp.min(around, axis=1))
         new = new[new]
         return new, jnp.any(new != name)

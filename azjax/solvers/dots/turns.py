@@ -10,13 +10,11 @@ double deal, or for capturing all that there is where nothing is left to be draw
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from azjax.envs.core import PlainGame
 from azjax.envs.dots_and_boxes import DotsAndBoxes, DotsAndBoxesState, box_sides, strings_and_coins
@@ -206,20 +204,13 @@ def by_lines(board: DotsAndBoxes, search: Callable) -> Callable:
     return of_lines
 
 
-@functools.cache
-def _neighbours(rows: int, columns: int) -> np.ndarray:
-    # [boxes, 4]: the box beyond each side; the ground is number boxes.
-    ends = strings_and_coins(rows, columns)[box_sides(rows, columns)]
-    return ends.sum(axis=2) - np.arange(rows * columns)[:, None]
-
-
 def _lines_to_leave(board: DotsAndBoxes, lines: jax.Array, after: jax.Array) -> jax.Array:
     """[lines] bool: what a double deal leaves of all captures: one line of a chain, else two of a loop, or none.
 
     Whichever chain it is, after the opponent has taken the boxes that are left the board is the same.
     """
     sides = jnp.asarray(box_sides(board.rows, board.columns))
-    beyond = jnp.asarray(_neighbours(board.rows, board.columns))
+    beyond = jnp.asarray(chains.neighbours(board.rows, board.columns))
     taken = (chains.degrees(board, lines) > 0) & (chains.degrees(board, after) == 0)
     is_open = ~lines[sides] & taken[:, None]  # [boxes, 4], as below
     joined = is_open & jnp.append(taken, False)[beyond]
