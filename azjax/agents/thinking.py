@@ -95,7 +95,9 @@ def thinking_agent(
         deadline = None if seconds is None else time.perf_counter() + seconds
         start_key, key = jax.random.split(key)
         thought = inherited(params, start_key, state) if reuse else None
-        tree, used = thought or Thought(compiled.start(params, start_key, state), 1)
+        if thought is None or thought.used + size > slots:
+            thought = Thought(compiled.start(params, start_key, state), 1)
+        tree, used = thought
         done, found, longest = 0, None, 0.0
         while found is None or (done < most and used + size <= slots):
             began = time.perf_counter()
@@ -127,7 +129,9 @@ def thinking_agent(
                 continue
             if not is_ready:  # compiling is no thinking
                 tree = compiled.start(params, lane_key, state)
-                jax.block_until_ready(compiled.search_on(params, lane_key, tree, jnp.int32(1)))
+                found, tree = jax.block_until_ready(compiled.search_on(params, lane_key, tree, jnp.int32(1)))
+                if reuse:
+                    jax.block_until_ready(compiled.advance(params, lane_key, tree, found.action, state))
                 is_ready.append(True)
             answers[lane] = think(params, lane_key, state, new)
         thoughts[:] = [thought for number, thought in enumerate(thoughts) if number not in outgrown] + new

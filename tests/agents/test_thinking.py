@@ -96,6 +96,15 @@ def test_a_kept_tree_goes_on_with_what_it_knew_of_the_position():
     assert inherited >= 1 and notes[-1] == 50 + known
 
 
+def test_a_position_that_is_asked_again_is_thought_about_anew_where_its_tree_is_full():
+    notes = []
+    agent = noted_thinker(notes, simulations=50, reuse=True)
+    for _ in range(3):  # a tree has 100 nodes, of which 51 are used
+        agent.act(agent.params, KEY, batch(GAME.init()))
+    jax.effects_barrier()
+    assert notes[1:] == [50, 50, 50]
+
+
 def test_a_forced_move_and_a_finished_game_need_no_thought():
     notes = []
     agent = noted_thinker(notes, simulations=5)
