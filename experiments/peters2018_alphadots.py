@@ -78,6 +78,8 @@ class Settings:
     selfplay_simulations: int = 200
     gate_games: int = 1000
     competition_games: int = 20
+    # Of the competition, each with and without search: taught, self-play by turns, self-play by lines.
+    variants: tuple[str, ...] = ("taught", "self-play by turns", "self-play by lines")
 
 
 QUICK = Settings()
@@ -346,16 +348,21 @@ def competition(work: study.Work[Settings]) -> None:
     """Competition: six variants on 5x5 against all opponents, with a clock (table 11)."""
     settings = work.settings
     first = taught(work, "competition", dots_data.Recipe("stage-four"), settings.small)
-    iterations = settings.competition_iterations
-    by_turns = selfplay(work, "competition turns", first, settings.small, "hard", iterations, turns=True)
-    by_lines = selfplay(work, "competition lines", first, settings.small, "hard", iterations, turns=False)
     seconds = settings.seconds
     rows = {}
-    for name, path, turns in (
-        ("taught", first, 0),
-        ("self-play by turns", by_turns, 1),
-        ("self-play by lines", by_lines, 0),
-    ):
+    for name in settings.variants:
+        turns = int(name == "self-play by turns")
+        path = first
+        if name != "taught":
+            path = selfplay(
+                work,
+                f"competition {name}",
+                first,
+                settings.small,
+                "hard",
+                settings.competition_iterations,
+                turns=bool(turns),
+            )
         texts = {name: f"net:{path}", f"{name}, search": f"az:{path}?seconds={seconds}&turns={turns}&reuse=1"}
         for label, text in texts.items():
             rows[label] = against(
