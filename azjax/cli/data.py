@@ -28,9 +28,9 @@ class DataCommand(Generic[G]):
     """
 
     EXAMPLES: ClassVar = (
-        "azjax data dots-and-boxes --rows 4 --columns 5 --samples 2000000 --out hard4x5.npz",
-        "azjax data dots-and-boxes --kind basic-strategy --samples 10000 --pictures",
-        "azjax data dots-and-boxes --rows 3 --columns 3 --teacher optimal --samples 50000",
+        "azjax data dots-and-boxes --rows 4 --columns 5 --samples 2000000",
+        "azjax data dots-and-boxes --kind basic-strategy --pictures",
+        "azjax data dots-and-boxes --teacher optimal --out optimal3x3.npz",
     )
 
     game: Annotated[G, tyro.conf.arg(name="")]
