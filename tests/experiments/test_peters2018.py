@@ -91,6 +91,7 @@ def test_rules_are_counted_as_the_thesis_counts_them(alphadots, run):
     assert (results / "data.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_networks_are_taught_searched_and_carried_to_other_boards(run):
     results = run("boards", "berlekamp")
     (board,) = rows(results, "boards").values()
@@ -120,10 +121,11 @@ def test_preliminary_networks_and_large_boards_have_their_tables(run):
     assert rows(results, "large_A") and rows(results, "large_B")
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_not_done_again(alphadots, run, monkeypatch):
     run("boards")
     monkeypatch.setattr(alphadots.supervised, "train", None)
-    monkeypatch.setattr(alphadots, "match", None)
+    monkeypatch.setattr(alphadots, "match", lambda *given: pytest.fail("played again"))
     run("boards")
 
 
