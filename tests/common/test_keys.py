@@ -131,10 +131,9 @@ def test_no_key_is_used_twice_by_a_judge(name, monkeypatch, tmp_path, quickly_co
     seen = position_sets.rows(seen, ~position_sets.is_over(Hex(2), seen))
     played = ground_truth.SelfPlay(position_sets.rows(seen, slice(0, 10)), np.ones(10))
     monkeypatch.setenv("AZJAX_CACHE", str(tmp_path))
-    monkeypatch.setattr(ground_truth, "read_self_play", lambda ring: played)
     params = jax.jit(make_network(config.network, config.game).init)(jax.random.key(0))
     options = judges.JudgeOptions(simulations=2, policy_simulations=(2,), positions=4, pairs=2)
-    point = judges.Checkpoint(1, params, lambda: None)
+    point = judges.Checkpoint(1, params, lambda: played)
     with recorded(monkeypatch) as found:
         asked = judges.Context(config, options, lambda: point, lambda *progress: None)
         judges.make_judge(name, asked)(point)
