@@ -305,7 +305,7 @@ def check_carried(state: TrainState, compiled: Any) -> None:
 
 def counters(state: TrainState) -> TrainState:
     """The parts of a state of which `metrics_row` tells; the others are None."""
-    counted = state.opt_state._replace(inner_state=None)
+    counted = learner.counters(state.opt_state)
     return state._replace(params=None, average=None, lanes=None, ring=None, key=None, opt_state=counted)
 
 

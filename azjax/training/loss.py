@@ -184,6 +184,11 @@ def skipped_in_a_row(opt_state: optax.OptState) -> jax.Array:
     return _checked(opt_state).notfinite_count
 
 
+def counters(opt_state: optax.OptState) -> optax.OptState:
+    """Of an optimiser's state what counts skipped steps, for the two above."""
+    return _checked(opt_state)._replace(inner_state=None)
+
+
 def plateau_factor(opt_state: optax.OptState) -> jax.Array | float:
     """By what the learning rate has fallen on plateaus so far; 1 without that decay."""
     chained = _checked(opt_state).inner_state
