@@ -234,7 +234,7 @@ def make_learning(
 
     def export(run: checkpoint.Run, iteration: int, shown: tuple[Params, Params]) -> None:
         agents = checkpoint.Run(run.path, supervised.as_trained(config.learning))
-        agents.save_agent(iteration, jax.device_get(shown[0]))
+        agents.save_agent(iteration, shown[0])
 
     return loop.Learning(
         unit="iteration",

@@ -177,6 +177,15 @@ def train(
     )
 
 
+class Shown(NamedTuple):
+    """What is kept of a state as agents."""
+
+    newest: Params  # [sessions, ...]
+    points: np.ndarray  # [sessions, opponents]
+    best: Params  # [sessions, ...]
+    best_score: np.ndarray  # [sessions]
+
+
 def make_learning(config: LearnerConfig, make_opponent: MakeOpponent | None = None) -> loop.Learning:
     """The run as the loop sees it; nothing is compiled or allocated yet. For `make_opponent` see `train`."""
     sessions = make_sessions(config, make_opponent)
@@ -191,9 +200,9 @@ def make_learning(config: LearnerConfig, make_opponent: MakeOpponent | None = No
             del row["example"]
         return [row]
 
-    def export(run: checkpoint.Run, iteration: int, state: SessionState) -> None:
-        _export(run, "agent", state.previous, state.points[:, 0])
-        _export(run, "best", state.best, state.best_score)
+    def export(run: checkpoint.Run, iteration: int, shown: Shown) -> None:
+        _export(run, "agent", shown.newest, shown.points[:, 0])
+        _export(run, "best", shown.best, shown.best_score)
 
     return loop.Learning(
         unit="point",
@@ -203,9 +212,9 @@ def make_learning(config: LearnerConfig, make_opponent: MakeOpponent | None = No
             "compiled",
         ),
         rows=rows,
-        shown=lambda state: state,
+        shown=lambda state: Shown(state.previous, state.points, state.best, state.best_score),
         judge=lambda state, row: {},
-        weights=lambda state: (state.previous, state.best),
+        weights=lambda shown: (shown.newest, shown.best),
         export=export,
         counted="games_per_point",
         rate="games_per_second",
@@ -241,8 +250,8 @@ def game_text(game: Any, actions: np.ndarray) -> list[str]:
     return moves
 
 
-def _export(run: checkpoint.Run, name: str, params: Params, scores: jax.Array) -> None:
+def _export(run: checkpoint.Run, name: str, params: Params, scores: np.ndarray) -> None:
     """Writes the agent of the session with the highest score."""
-    session = int(jnp.argmax(scores))
-    strongest = jax.device_get(jax.tree.map(lambda leaf: leaf[session], params))
+    session = int(np.argmax(scores))
+    strongest = jax.tree.map(lambda leaf: leaf[session], params)
     checkpoint.export_agent(run.path / f"{name}.npz", run.config, strongest)

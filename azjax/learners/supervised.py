@@ -320,7 +320,7 @@ def make_learning(
 
     def export(run: checkpoint.Run, iteration: int, shown: alphazero.Shown) -> None:
         agent = checkpoint.Run(run.path, as_trained(run.config))
-        agent.save_agent(iteration, jax.device_get(shown.average))
+        agent.save_agent(iteration, shown.average)
 
     return loop.Learning(
         unit="iteration",

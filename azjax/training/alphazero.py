@@ -158,7 +158,7 @@ def make_learning(
         shown=lambda state: Shown(state.params, state.average),
         judge=judgement,
         weights=lambda shown: shown,
-        export=lambda run, iteration, shown: run.save_agent(iteration, jax.device_get(shown.average)),
+        export=lambda run, iteration, shown: run.save_agent(iteration, shown.average),
         counted="positions_played",
         rate="positions_per_second",
         remedy="a lower --optimiser.learning-rate, or a lower --optimiser.clip-norm,",

@@ -49,7 +49,7 @@ class Learning(NamedTuple):
     # state -> (iterate, a line about it). iterate(state, count) -> (state after so many iterations, what they measured)
     compile: Callable[[Any], tuple[Callable[[Any, int], tuple[Any, Any]], str]]
     rows: Callable[[Any, int], list[dict[str, Any]]]  # (what was measured, count) -> lines of metrics.jsonl
-    # What the next three look at of a state: copied, because the next iteration may consume the state.
+    # What the next three look at of a state, as NumPy arrays: the next iteration may consume the state.
     shown: Callable[[Any], Any]
     judge: Callable[[Any, dict[str, Any]], dict[str, Any]]  # (shown, row) -> more of the line
     weights: Callable[[Any], Params]  # of what is shown: what must be finite to be saved
@@ -283,6 +283,7 @@ class _Log:
     def read(self, part: _Part) -> None:
         """Waits for what iterations measured, checks it, and lets the last of them be judged if it is due."""
         rows = self._learning.rows(jax.device_get(part.measured), part.count)
+        part = part._replace(shown=jax.device_get(part.shown))  # programs take no arrays of another memory
         now = time.perf_counter()
         self.pace = (now - self._read_at) / part.count
         self._read_at = now
@@ -303,7 +304,7 @@ class _Log:
             is_saved = is_last_of_them and part.kept is not None
             self._waiting.append(_Entry(row, judging, part if is_saved else None))
         if part.kept is not None:
-            weights = jax.tree.leaves(jax.device_get(self._learning.weights(part.shown)))
+            weights = jax.tree.leaves(self._learning.weights(part.shown))
             if not all(np.isfinite(leaf).all() for leaf in weights):
                 self._waiting[-1] = self._waiting[-1]._replace(part=None)
                 self.settle()
