@@ -49,7 +49,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from azjax.envs import drawing
-from azjax.envs.core import GameError, MoveError, PositionError, Symmetries, check_move
+from azjax.envs.core import Game, GameError, MoveError, PositionError, Symmetries, check_move
 
 MAX_SIDE = 20
 OBSERVATIONS = ("compact", "image", "image-absolute", "grey")
@@ -768,3 +768,18 @@ def _column_name(column: int) -> str:
 
 def _dot_name(row: int, column: int) -> str:
     return f"{_column_name(column)}{row + 1}"
+
+
+def board_of(game: Game, asking: str) -> DotsAndBoxes:
+    """The game, if it is Dots and Boxes.
+
+    Args:
+      game: any.
+      asking: who needs that it is, as the beginning of a sentence.
+
+    Raises:
+      GameError: it is not.
+    """
+    if not isinstance(game, DotsAndBoxes):
+        raise GameError(f"{asking}, not {game.name}")
+    return game

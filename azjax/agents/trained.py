@@ -13,8 +13,8 @@ from azjax.agents import ready
 from azjax.agents.thinking import thinking_agent
 from azjax.common.agent import Act, Agent, AgentError, mark_not_finite
 from azjax.common.checked import ConfigError
-from azjax.envs.core import Game, GameState, random_action, seen_as, worth_as
-from azjax.envs.dots_and_boxes import DotsAndBoxes
+from azjax.envs.core import Game, GameError, GameState, random_action, seen_as, worth_as
+from azjax.envs.dots_and_boxes import DotsAndBoxes, board_of
 from azjax.nn import Params, make_evaluator, make_network
 from azjax.search import Evaluator, ReusingSearch, Search, reusing_from_config, search_from_config
 from azjax.solvers.dots.turns import Turns, by_lines, first_lines, turn_evaluator
@@ -148,11 +148,10 @@ def by_turns(
 
 def turns_board(game: Game) -> DotsAndBoxes:
     """The game, if whole turns of it can be searched; raises AgentError otherwise."""
-    if not isinstance(game, DotsAndBoxes):
-        raise AgentError(
-            f"turns=1 is for dots_and_boxes, where a player may draw several lines, not {game.name}"
-        )
-    return game
+    try:
+        return board_of(game, "turns=1 is for dots_and_boxes, where a player may draw several lines")
+    except GameError as error:
+        raise AgentError(str(error)) from error
 
 
 def search_act(search: Search, temperature: float = 0.0) -> Act:

@@ -14,7 +14,7 @@ from azjax.agents.dots_data import Recipe, make_samples, pictures
 from azjax.cli import options, progress, screen
 from azjax.common import atomic, files
 from azjax.common.checked import Count
-from azjax.envs.dots_and_boxes import DotsAndBoxes
+from azjax.envs.dots_and_boxes import board_of
 from azjax.positions import describe_game, labelled
 
 G = TypeVar("G")
@@ -46,9 +46,8 @@ class DataCommand(Generic[G]):
 def run(arguments: list[str]) -> None:
     """Makes the samples, watched by a progress bar, and writes the file."""
     command = options.of_game(DataCommand, arguments, "azjax data")
-    game, recipe = command.game, command.recipe
-    if not isinstance(game, DotsAndBoxes):
-        raise ValueError(f"teachers' games are written down for dots_and_boxes alone, not {game.name}")
+    recipe = command.recipe
+    game = board_of(command.game, "teachers' games are written down for dots_and_boxes alone")
     game = dataclasses.replace(game, reward="margin")
     if command.out.suffix != ".npz":
         raise ValueError(f"--out must be NAME.npz, got {command.out}")

@@ -9,7 +9,7 @@ import numpy as np
 from azjax.agents import dots_data, make_agent
 from azjax.agents.trained import by_turns
 from azjax.common.agent import Agent, AgentError
-from azjax.envs.dots_and_boxes import DotsAndBoxes, DotsAndBoxesState
+from azjax.envs.dots_and_boxes import DotsAndBoxes, DotsAndBoxesState, board_of
 from azjax.evaluation import match_openings, truth
 from azjax.evaluation.arena import make_match
 from azjax.learners.gated import Gate, GatedConfig, Generate
@@ -23,8 +23,7 @@ WIDTH = 64  # positions that are searched side by side
 
 def make_parts(config: GatedConfig) -> tuple[Generate, Gate]:
     """What makes the samples of a run, and what plays its matches."""
-    if not isinstance(config.game, DotsAndBoxes):
-        raise ValueError(f"samples are made for dots_and_boxes alone, not {config.game.name}")
+    board_of(config.game, "samples are made for dots_and_boxes alone")
     return make_generate(config), make_gate(config)
 
 

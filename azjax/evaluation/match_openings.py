@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from azjax.envs.core import Game, GameError, PositionError
-from azjax.envs.dots_and_boxes import DotsAndBoxes
+from azjax.envs.core import Game, PositionError
+from azjax.envs.dots_and_boxes import board_of
 from azjax.positions import PositionLine, describe_game, read_positions
 
 KINDS = "none, safe (Dots and Boxes), or a position file, NAME.jsonl"
@@ -52,8 +52,7 @@ def safe_openings(game: Game, number: int, seed: int = 0, removed: float = REMOV
       seed: the same seed draws the same positions.
       removed: how many lines are taken away from a board without safe lines, as a share of all lines.
     """
-    if not isinstance(game, DotsAndBoxes):
-        raise GameError(f"safe openings are for dots_and_boxes, not {game.name}; give a position file")
+    game = board_of(game, "safe openings are for dots_and_boxes (give a position file)")
     from azjax.agents import dots_games  # here, because its compiler takes a while to import
 
     seeds = np.random.default_rng(seed).integers(2**64, size=number, dtype=np.uint64)

@@ -111,7 +111,9 @@ def test_matches_begin_at_safe_fills_and_count_their_games_by_them():
 def test_openings_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="openings of a match are none, safe"):
         match_openings.make("sage", DotsAndBoxes(2, 2), 1)
-    with pytest.raises(ValueError, match="safe openings are for dots_and_boxes, not hex"):
+    with pytest.raises(
+        ValueError, match=r"safe openings are for dots_and_boxes \(give a position file\), not hex"
+    ):
         match_openings.make("safe", Hex(3), 1)
 
 

@@ -48,22 +48,22 @@ FAULTS = [
     Fault(
         "selfplay-moments-of-the-last-game-kept",
         SELFPLAY,
-        "length=renewed(lanes.length, 0),",
-        "length=lanes.length,",
+        "length=jnp.zeros_like(lanes.length)), lanes)",
+        "length=lanes.length), lanes)",
         _SELFPLAY,
     ),
     Fault(
         "selfplay-moves-of-the-opening-not-counted",
         SELFPLAY,
-        "ply=renewed(lanes.ply, new_ply),",
-        "ply=renewed(lanes.ply, 0 * new_ply),",
+        "lanes._replace(state=state, ply=ply,",
+        "lanes._replace(state=state, ply=0 * ply,",
         (_OF_ITS_SEARCH,),
     ),
     Fault(
         "selfplay-finished-games-go-on",
         SELFPLAY,
-        "state=jax.tree.map(renewed, lanes.state, new_state),",
-        "state=lanes.state,",
+        "state=jax.tree.map(choose, these.state, others.state),",
+        "state=others.state,",
         _SELFPLAY,
     ),
     Fault(
