@@ -41,6 +41,12 @@ SMALL = TrainConfig(
 )
 
 
+def timeless(row: dict) -> dict:
+    """A line of metrics.jsonl without what a clock says."""
+    clocked = ("seconds", "positions_per_second", "seconds_per_game")
+    return {name: value for name, value in row.items() if name not in clocked}
+
+
 def digest(tree) -> str:
     """A fingerprint of every bit in a tree."""
     total = hashlib.sha256()

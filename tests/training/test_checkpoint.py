@@ -23,7 +23,7 @@ from azjax.training import checkpoint
 from azjax.training.checkpoint import RunError
 from azjax.training.config import config_from_dict, config_to_dict
 from tests import processes
-from tests.training_cases import SMALL, digest
+from tests.training_cases import SMALL, digest, timeless
 
 ROOT = pathlib.Path(__file__).parents[2]
 QUIET = {"judge": make_judge, "watch": lambda progress: None, "say": lambda line: None}
@@ -45,7 +45,7 @@ def saved_state(folder):
 
 
 def without_times(rows):
-    return [{k: v for k, v in row.items() if k not in ("seconds", "positions_per_second")} for row in rows]
+    return [timeless(row) for row in rows]
 
 
 def metrics_of(folder):

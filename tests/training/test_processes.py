@@ -18,6 +18,7 @@ from azjax import cli
 from azjax.training import checkpoint, distributed, lines
 from tests import processes
 from tests.process_cases import solved_values
+from tests.training_cases import timeless
 
 ROOT = pathlib.Path(__file__).parents[2]
 TIME_LIMIT = 600  # seconds, for whatever a test waits for: nothing may hang, even on a busy machine
@@ -503,7 +504,3 @@ def test_a_run_that_was_preempted_twice_ends_as_one_that_was_not(start, tmp_path
     assert len(preempted.read_metrics()) == 400
     weights = [jax.tree.leaves(one.load_agent(400)) for one in (calm, preempted)]
     assert all(np.array_equal(a, b) for a, b in zip(*weights, strict=True))
-
-
-def timeless(row):
-    return {name: value for name, value in row.items() if name not in ("seconds", "positions_per_second")}

@@ -280,7 +280,9 @@ def test_uniform_openings_are_many_unfinished_positions(game):
 
 
 def test_an_unknown_kind_of_opening_lists_those_there_are():
-    message = "openings must be one of none, A1, A2, A3, A123, U, R and a number of random moves, or a position file"
+    message = (
+        "openings must be one of none, A1, A2, A3, A123, U, R and a number of random moves, a position file"
+    )
     for kind in ("B7", "R", "R0", "R2x", "R²", "openings.db"):
         with pytest.raises(GameError, match=message):
             make_openings(Hex(size=3), kind)
