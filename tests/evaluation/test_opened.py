@@ -217,6 +217,6 @@ def test_suite_run_leaves_openings_out_unless_asked(how, params, tmp_path, capsy
     found = json.loads(capsys.readouterr().out)
     assert (found["left_out"], found["summary"]["all"]["positions"]) == (0, 3)
     suite_command.run(["run", text, str(suite)])
-    assert "1 of 3 positions were left out: the run opened games with them" in " ".join(
+    assert "1 of 3 positions were left out: games were opened with them" in " ".join(
         capsys.readouterr().out.split()
     )
