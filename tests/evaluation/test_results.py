@@ -152,7 +152,10 @@ def test_options_in_a_text_win_and_name_the_same_file():
     [
         ("suite:hex6?simulations=-1", "simulations must be at least 0, got -1"),
         ("suite:hex6?simulations=many", "simulations of suite must be a whole number, got 'many'"),
-        ("suite:hex6?pairs=3", "suite has no option 'pairs'; its options are simulations, c, solve, unopened, seed"),
+        (
+            "suite:hex6?pairs=3",
+            "suite has no option 'pairs'; its options are simulations, c, solve, unopened, seed",
+        ),
         ("suite:hex6?c=-1", "c must be at least 0"),
         ("truth?simulations=3", "truth has no option 'simulations'; it has none"),
         ("suite", "write suite:NAME"),
