@@ -283,7 +283,7 @@ class _Log:
     def read(self, part: _Part) -> None:
         """Waits for what iterations measured, checks it, and lets the last of them be judged if it is due."""
         rows = self._learning.rows(jax.device_get(part.measured), part.count)
-        part = part._replace(shown=jax.device_get(part.shown))  # programs take no arrays of another memory
+        part = part._replace(shown=jax.tree.map(_on_host, part.shown))
         now = time.perf_counter()
         self.pace = (now - self._read_at) / part.count
         self._read_at = now
@@ -304,7 +304,7 @@ class _Log:
             is_saved = is_last_of_them and part.kept is not None
             self._waiting.append(_Entry(row, judging, part if is_saved else None))
         if part.kept is not None:
-            weights = jax.tree.leaves(self._learning.weights(part.shown))
+            weights = jax.tree.leaves(jax.device_get(self._learning.weights(part.shown)))
             if not all(np.isfinite(leaf).all() for leaf in weights):
                 self._waiting[-1] = self._waiting[-1]._replace(part=None)
                 self.settle()
@@ -369,6 +369,11 @@ class _Log:
         saving, self._saving = self._saving, None
         if saving is not None:
             saving.result()
+
+
+def _on_host(leaf: Any) -> Any:
+    """The array in NumPy, because programs take none of another memory; as it is if others hold parts of it."""
+    return jax.device_get(leaf) if leaf.is_fully_addressable or leaf.is_fully_replicated else leaf
 
 
 def _not_finite(row: dict[str, Any]) -> list[str]:
