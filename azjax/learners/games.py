@@ -138,7 +138,7 @@ def _draw(key: jax.Array, logits: jax.Array) -> jax.Array:
 
     Several times faster than `jax.random.categorical`, which draws one for every action.
     """
-    heap = jnp.cumsum(jax.nn.softmax(logits), -1)
+    heap = jnp.cumsum(jax.nn.softmax(logits), axis=-1)
     # A little below 1, so that rounding never points behind the last action that has a chance.
     mark = (1 - 1e-6) * jax.random.uniform(key, (*logits.shape[:-1], 1)) * heap[..., -1:]
     return jnp.argmax(heap > mark, -1)

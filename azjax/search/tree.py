@@ -454,7 +454,7 @@ def subtree(tree: Tree, action: jax.Array, kept: int) -> tuple[Tree, jax.Array]:
         top = top[lane, top]
     keep = (top == new_root) & (tree.node_visits > 0)
 
-    place = jnp.where(keep, jnp.cumsum(keep, 1) - 1, slots)  # [batch, slots] old slot -> new slot
+    place = jnp.where(keep, jnp.cumsum(keep, axis=1) - 1, slots)  # [batch, slots] old slot -> new slot
     place = jnp.where(place < kept, place, slots)
     source = (
         jnp.full((batch, kept), slots).at[lane, place].set(jnp.broadcast_to(own, place.shape), mode="drop")

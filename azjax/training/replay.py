@@ -216,7 +216,7 @@ def shuffled(ring: Ring, keys: jax.Array, count: int) -> jax.Array:
 def _behind_each_other(heads: jax.Array, sizes: jax.Array) -> tuple[jax.Array, jax.Array]:
     """New heads [groups], and [lanes] where each lane's things begin, if so many [lanes] are put behind the heads."""
     sizes = sizes.reshape(heads.shape[0], -1)
-    ends = heads[:, None] + jnp.cumsum(sizes, 1)
+    ends = heads[:, None] + jnp.cumsum(sizes, axis=1)
     return ends[:, -1], (ends - sizes).reshape(-1)
 
 

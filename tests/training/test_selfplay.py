@@ -283,11 +283,17 @@ def test_an_unknown_kind_of_opening_lists_those_there_are():
     message = (
         "openings must be one of none, A1, A2, A3, A123, U, R and a number of random moves, a position file"
     )
-    for kind in ("B7", "R", "R0", "R2x", "R²", "openings.db"):
+    for kind in ("B7", "R", "R0", "R2x", "R²", "openings.txt"):
         with pytest.raises(GameError, match=message):
             make_openings(Hex(size=3), kind)
         with pytest.raises(ConfigError, match=f"selfplay.{message}"):
             SelfplayConfig(openings=kind)
+
+
+@pytest.mark.parametrize("kind", ["openings.db", "openings.jsonl"])
+def test_a_file_of_openings_that_is_not_there_is_named(kind, tmp_path):
+    with pytest.raises((GameError, FileNotFoundError), match=f"{tmp_path}.*{kind}"):
+        make_openings(Hex(size=3), str(tmp_path / kind))
 
 
 def numbered_rows(first, count):
