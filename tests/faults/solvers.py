@@ -181,8 +181,8 @@ FAULTS = [
     Fault(
         "hex-search-symmetric-if-one-colour-is",
         HEX_SEARCH,
-        "is_symmetric = all(_half_turn(stones, cells) == stones for stones in position[:2])",
-        "is_symmetric = all(_half_turn(stones, cells) == stones for stones in position[:1])",
+        "is_symmetric = all(half_turn(stones, cells) == stones for stones in position[:2])",
+        "is_symmetric = all(half_turn(stones, cells) == stones for stones in position[:1])",
         (_SYMMETRIC_5X5, _TABLE_4X4),
     ),
     Fault(

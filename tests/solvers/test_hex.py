@@ -136,6 +136,33 @@ def test_values_and_optimal_moves_are_those_of_brute_force(size, swap):
     assert not np.any(solution.nodes)
 
 
+def test_of_a_position_and_its_half_turn_one_is_searched_and_both_are_answered(monkeypatch):
+    searched = []
+    classify = hex_search.Searcher.classify
+
+    def counted(self, position, *rest, **options):
+        searched.append(position)
+        return classify(self, position, *rest, **options)
+
+    monkeypatch.setattr(hex_search.Searcher, "classify", counted)
+    positions = random_positions(5, (5, 9), 4, seed=0)
+    turned = [
+        Position(*(hex_search.half_turn(stones, 25) for stones in position[:2]), position.player)
+        for position in positions
+    ]
+    with make_solver(Hex(5)) as solver:
+        together = solver.solve(as_states(5, [*positions, *turned]))
+        assert len(searched) == 4
+        solver.solve(as_states(5, [turned[0]]))
+        assert len(searched) == 4
+    for number, position in enumerate([*positions, *turned]):
+        with make_solver(Hex(5)) as solver:
+            alone = solver.solve(as_states(5, [position]))
+        assert alone.proven[0] and together.proven[number]
+        assert alone.value[0] == together.value[number]
+        np.testing.assert_array_equal(alone.optimal[0], together.optimal[number])
+
+
 def test_a_look_up_tells_the_optimal_moves_of_lost_positions_too():
     game = Hex(3)
     truth = exhaustive.solve(game, stacked([game.init(jax.random.key(0))]))

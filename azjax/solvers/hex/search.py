@@ -185,13 +185,13 @@ class Searcher:
         cells = self.size * self.size
         found = MoveResults(np.zeros(cells, np.int8), np.zeros(cells, np.int64), np.zeros(cells))
         empty = ((1 << cells) - 1) & ~(position.black | position.white)
-        is_symmetric = all(_half_turn(stones, cells) == stones for stones in position[:2])
+        is_symmetric = all(half_turn(stones, cells) == stones for stones in position[:2])
         undecided = empty
 
         def decide(moves: int, result: int) -> None:
             nonlocal undecided
             if is_symmetric:
-                moves |= _half_turn(moves, cells)
+                moves |= half_turn(moves, cells)
             found.result[[cell for cell in range(cells) if (moves & undecided) >> cell & 1]] = result
             undecided &= ~moves
             if progress is not None:
@@ -215,7 +215,7 @@ class Searcher:
         while (undecided & ~tried or running) and not (any_win and WIN in found.result):
             while undecided & ~tried and len(running) < (workers.count if workers else 1):
                 move = (undecided & ~tried).bit_length() - 1
-                tried |= 1 << move | (_half_turn(1 << move, cells) if is_symmetric else 0)
+                tried |= 1 << move | (half_turn(1 << move, cells) if is_symmetric else 0)
                 left = Limits(
                     None if limits.nodes is None else limits.nodes - spent - int(found.nodes.sum()),
                     None if limits.seconds is None else limits.seconds - (time.perf_counter() - begin),
@@ -287,7 +287,8 @@ def _classify_in_worker(position: Position, limits: Limits, any_win: bool) -> Mo
     return _worker_searcher.classify(position, limits, any_win=any_win)
 
 
-def _half_turn(stones: int, cells: int) -> int:
+def half_turn(stones: int, cells: int) -> int:
+    """A set of the board's cells after the board was turned by half: both players still join their own edges."""
     return int(f"{stones:0{cells}b}"[::-1], 2)
 
 

@@ -295,8 +295,16 @@ class HexSolver:
         return {position: MoveResults(row, *nothing) for position, row in zip(_positions(states), result)}
 
     def _search(self, positions: set[Position], any_win: bool = False) -> dict[Position, MoveResults]:
-        """The stones of positions, by search; those with most stones first, for others may lead to them."""
-        new = sorted(positions - self._proven.keys(), key=lambda p: (-(p.black | p.white).bit_count(), p))
+        """The stones of positions, by search; those with most stones first, for others may lead to them.
+
+        Of a position and its half turn one is searched.
+        """
+        turned = {position: self._half_turn(position) for position in positions - self._proven.keys()}
+        for position, other in turned.items():
+            if other in self._proven:
+                self._proven[position] = _backwards(self._proven[other])
+        new = {min(position, other) for position, other in turned.items() if position not in self._proven}
+        new = sorted(new, key=lambda p: (-(p.black | p.white).bit_count(), p))
         workers = self._start_workers() if new else None
         single = len(new) == 1
         if workers and not single:
@@ -310,14 +318,26 @@ class HexSolver:
                 for position in new
             )
         found = {}
-        for position, moves in zip(new, results):
-            found[position] = moves
+        for done, (position, moves) in enumerate(zip(new, results), start=1):
+            both = {position: moves, self._half_turn(position): _backwards(moves)}
+            both = {asked: moves for asked, moves in both.items() if asked in turned}
+            found |= both
             stones = (position.black | position.white).bit_count()
             if np.count_nonzero(moves.result) == self._cells - stones:
-                self._proven[position] = moves
+                self._proven |= both
             if self._progress is not None and not single:
-                self._progress(len(found), len(new))
+                self._progress(done, len(new))
         return self._proven | found
+
+    def _half_turn(self, position: Position) -> Position:
+        """The position after the board was turned by half, which has the same value."""
+        black, white = (hex_search.half_turn(stones, self._cells) for stones in position[:2])
+        return Position(black, white, position.player)
+
+
+def _backwards(moves: MoveResults) -> MoveResults:
+    """The moves of a position, by those of its half turn."""
+    return MoveResults(*(column[::-1] for column in moves))
 
 
 class _Row(NamedTuple):
