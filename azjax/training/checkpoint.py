@@ -107,8 +107,14 @@ class Run:
             raise RunError(f"{self.path} has no weights of iteration {iteration}; there are {self.snapshots}")
         return load_agent(self.path / "agents" / f"{iteration}.npz")[1]
 
-    def save(self, state: Any) -> None:
-        """Writes everything; returns when it is safely there. On several processes all must call it."""
+    def save(self, state: Any, export: Callable[[], None] = lambda: None) -> None:
+        """Writes everything; returns when it is safely there. On several processes all must call it.
+
+        Args:
+          state: where the run is.
+          export: writes its agents, on the first process. They are there before the checkpoint counts: a process that
+            is killed in between makes both anew, while agents that came later would never be made.
+        """
         step = int(state.iteration)
         final = self._checkpoint(step)
         if final.exists():
@@ -125,6 +131,7 @@ class Run:
             if is_first:
                 shutil.copyfile(self.path / "config.json", partial / "config.json")
                 _write_manifest(partial)
+                export()
                 os.rename(partial, final)
                 for older in self.iterations[:-KEPT]:
                     shutil.rmtree(self._checkpoint(older))
@@ -219,8 +226,8 @@ class Run:
         """Removes what `begin` and the loop made of a new run that saved nothing."""
         for name in ("checkpoints", "agents", "tensorboard", "seen"):
             shutil.rmtree(self.path / name, ignore_errors=True)
-        for name in ("metrics.jsonl", "config.json"):
-            (self.path / name).unlink(missing_ok=True)
+        for path in (self.path / "metrics.jsonl", self.path / "config.json", *self.path.glob("*.npz")):
+            path.unlink(missing_ok=True)
 
     def append_metrics(self, row: dict[str, Any]) -> None:
         """Adds a line to metrics.jsonl; numbers that are not finite are null there, because JSON has no others."""
@@ -281,6 +288,10 @@ class Run:
         return f"checkpoint {iteration} {reason} and now lies in {target}"
 
     def _check_nothing_is_lost(self) -> None:
+        partial = [path.stem for path in (self.path / "checkpoints").glob("*.partial") if path.is_dir()]
+        under_way = {int(step) for step in partial if step.isdigit()}
+        if under_way and under_way.issuperset(self.snapshots):
+            return  # killed during the first save: the agents are those of an iteration that is made again
         kept = [f"agents/{step}.npz" for step in self.snapshots]
         kept += [path.name for path in sorted(self.path.glob("*.npz"))]
         if kept:

@@ -360,9 +360,8 @@ class _Log:
             self._saving = self._beside.begin(self._write_checkpoint, part)
 
     def _write_checkpoint(self, part: _Part) -> None:
-        self._run.save(part.kept)
+        self._run.save(part.kept, lambda: self._learning.export(self._run, part.iteration, part.shown))
         if self._is_first:
-            self._learning.export(self._run, part.iteration, part.shown)
             self._run.publish()
 
     def _finish_saving(self) -> None:

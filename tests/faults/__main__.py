@@ -216,7 +216,7 @@ def main(arguments: list[str] | None = None) -> int:
     results = _load()
     outcomes = {fault.name: results["faults"][fault.name]["outcome"] for fault in faults}
     missed = [name for name, outcome in outcomes.items() if outcome not in (NOTICED, HUNG)]
-    _print_table(results)
+    print(table(results))
     print(f"{len(outcomes) - len(missed)} of {len(outcomes)} noticed; not: {', '.join(missed) or 'none'}")
     return 1 if missed else 0
 
@@ -302,21 +302,23 @@ def _note(scratch: Scratch, hung: bool, seconds: float) -> None:
     print(f"{found['outcome']:9}{seconds:7.1f} s  {fault.name}  {found.get('by', '')}", flush=True)
 
 
-def _print_table(results: dict) -> None:
+def table(results: dict[str, dict]) -> str:
+    """What became of the faults of each room, as README.md shows it."""
     faults = {fault.name for fault in load()}
-    print(f"{'room':12}{'faults':>8}{'noticed at first':>18}{'noticed now':>13}{'CPU minutes':>13}")
-    total = [0, 0, 0, 0.0]
-    for room in (*ROOMS, ""):
-        rows = [row for name, row in results["faults"].items() if row["room"] == room and name in faults]
-        counts = [
-            len(rows),
-            sum(row["first"] in (NOTICED, HUNG) for row in rows),
-            sum(row["outcome"] in (NOTICED, HUNG) for row in rows),
-            sum(row["seconds"] for row in rows) / 60,
-        ]
-        total = [a + b for a, b in zip(total, counts)]
-        counts = counts if room else total
-        print(f"{room or 'all':12}{counts[0]:8}{counts[1]:18}{counts[2]:13}{counts[3]:13.1f}")
+    rows = [row for name, row in results["faults"].items() if name in faults]
+    lines = [
+        "| room | faults run | noticed at first | noticed now | CPU minutes |",
+        "|---|---|---|---|---|",
+    ]
+    for room in (*ROOMS, "all"):
+        some = [row for row in rows if room in (row["room"], "all")]
+        first, now = (sum(row[when] in (NOTICED, HUNG) for row in some) for when in ("first", "outcome"))
+        minutes = sum(row["seconds"] for row in some) / 60
+        counts = [str(len(some)), str(first), str(now)]
+        if room == "all":
+            counts[1:] = [f"{count} ({100 * count / len(some):.1f} %)" for count in (first, now)]
+        lines.append(f"| {room} | {' | '.join(counts)} | {minutes:.1f} |")
+    return "\n".join(lines)
 
 
 def _load() -> dict[str, dict]:

@@ -370,6 +370,41 @@ def test_a_full_disk_is_one_sentence_and_costs_nothing_that_was_saved(copied, mo
     assert not [path for path in copied.rglob("*") if ".partial" in path.name]
 
 
+@pytest.mark.parametrize("iteration", [2, 6])
+def test_a_save_counts_once_its_agents_are_there(tmp_path, iteration):
+    """The run ends with iteration 6, so that nobody would export its agents later."""
+
+    def make(config):
+        learning = make_walk(config)
+
+        def export(run, number, state):
+            if number == iteration:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            learning.export(run, number, state)
+
+        return learning._replace(export=export)
+
+    with pytest.raises(RunError, match=f"checkpoint {iteration} of .*No space left on device"):
+        walk(tmp_path, make=make)
+    if iteration == 2:
+        assert list(tmp_path.iterdir()) == []
+        return
+    run, _ = walk(tmp_path, resume=True)
+    assert run.iterations == run.snapshots == [2, 4, 6]
+    assert (tmp_path / "agent.npz").read_bytes() == (tmp_path / "agents" / "6.npz").read_bytes()
+
+
+def test_a_run_killed_during_its_first_save_begins_anew(copied):
+    """Its agents were written, and the checkpoint was about to count."""
+    for step in (4, 6):
+        shutil.rmtree(copied / "checkpoints" / str(step))
+        (copied / "agents" / f"{step}.npz").unlink()
+    (copied / "checkpoints" / "2").rename(copied / "checkpoints" / "2.partial")
+    run, said = walk(copied, resume=True)
+    assert f"{copied} had saved nothing: it begins anew" in said
+    assert run.iterations == run.snapshots == [2, 4, 6]
+
+
 def test_a_folder_that_orbax_could_not_read_is_refused(tmp_path):
     with pytest.raises(RunError, match="has a bracket in its name"):
         walk(tmp_path / "run[1]")

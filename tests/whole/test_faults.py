@@ -1,10 +1,12 @@
 """The list of seeded faults: each still fits the code it is about, and names tests that exist."""
 
 import ast
+import json
 import re
 
 import pytest
 
+from tests.faults.__main__ import RESULTS, table
 from tests.faults.core import ROOT, changed, load
 
 FAULTS = load()
@@ -32,3 +34,15 @@ def test_every_test_that_should_notice_a_fault_exists():
             text = (ROOT / "tests" / file).read_text(encoding="utf-8")
             name = rest.split("[")[0]
             assert not name or re.search(rf"^def {name}\(", text, re.MULTILINE), (fault.name, test)
+
+
+def test_the_readme_tells_what_became_of_the_faults():
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    readme = RESULTS.with_name("README.md").read_text(encoding="utf-8")
+    assert table(results) in readme, (
+        f"put this into README.md, and see to what stands below it:\n{table(results)}"
+    )
+    names = {fault.name for fault in FAULTS}
+    told = {name for name in names if f"`{name}`" in readme}
+    missed = {name for name, row in results["faults"].items() if "survived" in (row["first"], row["outcome"])}
+    assert missed & names <= told
