@@ -67,7 +67,7 @@ def watched(learn: Callable, method: str, config: LearnerConfig, out: pathlib.Pa
         run = learn(watch=watch, say=say)
     if run.interrupted:
         return training.exit_code(run)
-    rows = run.read_metrics()
+    rows = run.read_rows(session.FIELDS)
     if rows and style.has_matplotlib():
         style.save(curves.draw(rows, f"{method}, {config.game}"), out / "curves.png")
     if not as_json and rows:
