@@ -53,8 +53,8 @@ def watched(learn: Callable, method: str, config: LearnerConfig, out: pathlib.Pa
     console = screen.console(stderr=as_json)
     console.print(f"{ABOUT[method]} Game {config.game}, folder {out}.")
     points = config.iterations
-    with progress.bar() as bar:
-        bar("compiling (a quarter of a minute)", 0, points)
+    with progress.bar(console) as bar:
+        progress.begin(console, bar, "compiling (a quarter of a minute)", points)
 
         def watch(row: dict[str, Any]) -> None:
             bar("learning", row["iteration"], points)

@@ -30,6 +30,9 @@ class Rule(NamedTuple):
     allowed: str
     holds: Callable[[float], bool]
 
+    def __repr__(self) -> str:
+        return self.allowed  # tyro shows it to people
+
 
 def at_least(least: float) -> Rule:
     """Numbers from `least`."""

@@ -218,6 +218,7 @@ def bad_files(tmp_path_factory):
         write_arrays(folder / f"about-{name}.npz", text)
         (folder / f"run-{name}").mkdir()
         (folder / f"run-{name}" / "config.json").write_text(text)
+    checkpoint.create_run(folder / "run-kept", CONFIG).save_agent(1, weights_of())
     for name, field in {"own-parts": {"own_parts": 5}, "init-from": {"init_from": 7}}.items():
         (folder / f"run-{name}").mkdir()
         (folder / f"run-{name}" / "config.json").write_text(json.dumps(about(**field)))
@@ -372,6 +373,7 @@ train hex3 --out x --selfplay.openings missing.jsonl         | there is no posit
 train hex3 --out x --selfplay.openings empty.jsonl           | empty.jsonl holds no position
 train hex3 --out x --selfplay.openings over.jsonl            | is the end of a game
 train hex3 --out x --selfplay.openings moves-null.jsonl      | moves-null.jsonl, line 3
+train hex3 --out x --init-from missing                       | there is no agent at missing
 train hex3 --out run-null --resume                           | JSON object
 train hex3 --out run-deep --resume                           | nested too deeply
 train hex3 --out run-good --resume-from -5                   | resume_from must be at least 0
@@ -439,6 +441,20 @@ solve chinese-checkers --size 4 --save about-other.npz       | is about somethin
 solve dots-and-boxes --rows 0                                | rows must be a whole number of boxes
 solve chinese-checkers --pieces 5                            | pieces must be one of
 solve chinese-checkers --max-plies 99999999999               | max_plies must be at least 1 and at most
+data hex                                                     | for dots_and_boxes alone
+data dots-and-boxes --out x.txt                              | --out must be NAME.npz
+data dots-and-boxes --out nowhere/x.npz                      | there is no folder nowhere
+data dots-and-boxes --samples 2147483647                     | for 2,147,483,647 samples
+data dots-and-boxes --teacher nobody                         | names no agent
+supervised ludo                                              | unknown game 'ludo'
+supervised hex --size 3 --out x --data missing.npz           | there is no file of labelled positions missing.npz
+supervised hex --size 3 --out x --data good.npz              | good.npz is about
+supervised hex --size 3 --out x --init-from missing          | there is no agent at missing
+supervised hex --size 3 --out notes.txt                      | notes.txt is a file
+supervised hex --size 3 --out run-good                       | already holds a run
+supervised hex --size 3 --out x --positions 2000000000       | labelled positions
+supervised hex --size 3 --out x --held-out 1e-12             | labelled positions
+supervised hex --size 3 --out x --network.channels 65536     | the network and its optimiser
 suite run random hex5 --wrong -5                             | wrong must be at least 0
 suite build hex --size 3 --records good.jsonl --out good.jsonl | would be overwritten
 suite build hex --size 3 --out x.jsonl --proofs x.jsonl      | would be overwritten
@@ -454,6 +470,9 @@ export good.npz --onnx x --safetensors x                     | would be overwrit
 export good.npz --safetensors good.npz                       | would be overwritten
 export good.npz --onnx good.npz                              | would be overwritten
 export run-good --safetensors run-good/config.json           | would be overwritten
+evaluate run-kept --judge match:uct:0                        | must be a whole number from 1
+evaluate run-kept --judge match:uct:999999999                | for a search tree of 1,000,000,000 nodes
+evaluate run-kept --judge boards:hard                        | is for runs of dots_and_boxes
 evaluate run-good --judge truth --beside missing             | missing holds no run
 resume missing                                               | missing holds no run
 resume run-own-parts                                         | own_parts must be a tuple, got 5
@@ -598,6 +617,7 @@ play hex random --size 3 --draw folder                       | folder is a folde
 play hex random --size 3 --record x --draw x                 | would be overwritten
 play dots-and-boxes random --record x.sgf                    | SGF is for Hex alone
 play hex random --size 3 --seed 99999999999                  | seed must be between
+analyse nobody                                               | names no agent
 gtp nobody                                                   | names no agent
 gtp az:missing                                               | there is no agent at missing
 gtp uct:999999999 --size 11                                  | TiB for a search tree of
