@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from azjax.agents import dots_games
-from azjax.common import keys
+from azjax.common import keys, memory
 from azjax.common.agent import Agent
 from azjax.common.checked import Checked, Positive, Seed, Share, between, check
 from azjax.envs.core import random_action
@@ -120,7 +120,10 @@ def make_samples(
     of_one = game.num_actions if recipe.kind in _WHOLE else 1
     parts, done, endless = [], 0, chunks(game, recipe, make_teacher)
     while done < number:
-        parts.append(rows(next(endless), slice(0, (number - done) * of_one)))
+        chunk = next(endless)
+        of_each = memory.size_of(tuple(chunk)) / chunk.size * of_one
+        memory.check(int(2 * of_each * number), f"{number:,} samples, while they are put together")
+        parts.append(rows(chunk, slice(0, (number - done) * of_one)))
         done += parts[-1].size // of_one
         progress(done, number)
     return concatenate(parts)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, TextIO
 
 import tyro
 
-from azjax.agents import trained_agent
+from azjax.agents import check_text, trained_agent
 from azjax.cli import parsing
 from azjax.common import files
 from azjax.envs.core import GameError
@@ -45,6 +45,7 @@ def run(arguments: list[str]) -> None:
     )
     defaults: dict[str, Any] = {}
     if command.agent is not None:
+        check_text(command.agent)
         text, game = trained_agent(command.agent)
         defaults = {"agent": text} | ({} if game is None else describe_game(game))
     serve(sys.stdin, sys.stdout, defaults)

@@ -48,6 +48,8 @@ def run(arguments: list[str]) -> None:
     )
     if command.plot:
         style.require_matplotlib()  # better to say it before the work than after
+    for other in command.beside:
+        open_judged(other)  # likewise
     run_folder = open_judged(command.run)
     with progress.bar() as bar:
         results = evaluate(run_folder, *command.judge, options=command.options, progress=bar)

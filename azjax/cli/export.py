@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 import jax
 import tyro
 
+from azjax.agents import ready
 from azjax.agents.trained import load_weights
 from azjax.cli import parsing, screen
 from azjax.common import files
@@ -42,14 +43,17 @@ def run(arguments: list[str]) -> None:
     command = parsing.parse(ExportCommand, arguments, "azjax export", about=parsing.explained(ExportCommand))
     if command.onnx is None and command.safetensors is None:
         raise ValueError("say what to write: --onnx FILE, --safetensors FILE, or both")
+    written = [path for path in (command.safetensors, command.onnx) if path is not None]
+    weights = ready.find(command.run)
+    own = [weights / name for name in ("agent.npz", "config.json")] if weights.is_dir() else [weights]
+    for number, path in enumerate(written):
+        files.writable_path(path, *written[:number], *own)
     config, params = load_weights(command.run)
     console = screen.console()
     if command.safetensors is not None:
-        files.writable_path(command.safetensors)
         export.to_safetensors(command.safetensors, config, params)
         console.print(f"The weights are in {command.safetensors}.")
     if command.onnx is not None:
-        files.writable_path(command.onnx)
         export.to_onnx(command.onnx, config, params)
         states = drawn.random_play_positions(config.game, jax.random.key(0), command.check)
         observations = jax.jit(jax.vmap(lambda x: config.game.observe(x, x.current_player)))(states)

@@ -53,8 +53,8 @@ def watched(learn: Callable, method: str, config: LearnerConfig, out: pathlib.Pa
     console = screen.console(stderr=as_json)
     console.print(f"{ABOUT[method]} Game {config.game}, folder {out}.")
     points = config.iterations
-    with progress.bar() as bar:
-        bar("compiling (a quarter of a minute)", 0, points)
+    with progress.bar(console) as bar:
+        progress.begin(console, bar, "compiling (a quarter of a minute)", points)
 
         def watch(row: dict[str, Any]) -> None:
             bar("learning", row["iteration"], points)
@@ -67,7 +67,7 @@ def watched(learn: Callable, method: str, config: LearnerConfig, out: pathlib.Pa
         run = learn(watch=watch, say=say)
     if run.interrupted:
         return training.exit_code(run)
-    rows = run.read_metrics()
+    rows = run.read_rows(session.FIELDS)
     if rows and style.has_matplotlib():
         style.save(curves.draw(rows, f"{method}, {config.game}"), out / "curves.png")
     if not as_json and rows:

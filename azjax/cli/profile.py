@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 import tyro
 
 from azjax.cli import options, screen
+from azjax.common import files
 from azjax.common.checked import Count, Number
 from azjax.training import profiling
 from azjax.training.config import TrainConfig
@@ -33,6 +34,8 @@ class ProfileCommand:
 def run(arguments: list[str]) -> None:
     """Prints the parts of an iteration, as a table or with --json."""
     name, command = options.of_preset(ProfileCommand, arguments, "azjax profile")
+    if command.trace is not None:
+        files.writable_folder(command.trace)
     rows = profiling.profile(command.config, command.keep, skip=command.skip, trace=command.trace)
     if command.json:
         print(json.dumps(rows))

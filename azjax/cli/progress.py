@@ -33,6 +33,13 @@ def bar(console: Console | None = None) -> Iterator[Show]:
         yield shown.show
 
 
+def begin(console: Console, show: Show, what: str, total: int) -> None:
+    """Says at once what will take a while before anything is done, in a log too."""
+    show(what, 0, total)
+    if not console.is_terminal:
+        console.print(what, soft_wrap=True)
+
+
 class _Bar(Progress):
     """One bar, for the stage that work is in, which keeps its count and its time left however narrow it is."""
 

@@ -9,6 +9,7 @@ import tyro
 
 from azjax.agents import make_agent
 from azjax.cli import learner, parsing, supervised, train
+from azjax.common.checked import Count, Number
 from azjax.evaluation import live, supervision
 from azjax.learners import session
 from azjax.learners.es import ESConfig
@@ -31,9 +32,9 @@ class ResumeCommand:
     )
 
     run: Annotated[pathlib.Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # the run's folder
-    iterations: int | None = None  # how long the run goes on in all; default as before
-    resume_from: int | None = None  # continue from this checkpoint rather than the newest
-    devices: int | None = None  # how many to use; default all
+    iterations: Count | None = None  # how long the run goes on in all; default as before
+    resume_from: Number | None = None  # continue from this checkpoint rather than the newest
+    devices: Count | None = None  # how many to use; default all
     # One of several processes: auto on a TPU pod, or HOST:PORT,PROCESSES,NUMBER.
     distributed: str | None = None
     tensorboard: bool = False  # also write events for TensorBoard into the run's folder

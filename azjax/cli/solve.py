@@ -6,7 +6,6 @@ import json
 import pathlib
 import sys
 import time
-import zipfile
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
@@ -24,6 +23,7 @@ from azjax.envs.core import Game, GameState
 from azjax.envs.hex import Hex
 from azjax.positions import PositionLine, read_positions, stack
 from azjax.solvers import Solution, Solver, room_of
+from azjax.solvers import files as solution_files
 from azjax.solvers.core import Wishes
 
 G = TypeVar("G")
@@ -69,7 +69,7 @@ def run(arguments: list[str]) -> None:
         raise ValueError("either --positions or --openings can be asked for, not both")
     if command.save is not None:
         files.writable_path(command.save, command.positions)
-        if command.save.exists() and not zipfile.is_zipfile(command.save):
+        if command.save.exists() and not solution_files.may_be_written_over(command.save):
             raise ValueError(f"{command.save} is there already and no file of solutions; name another one")
     if command.positions is not None:
         solve_positions(command)

@@ -15,7 +15,7 @@ from azjax import theses
 from azjax.agents.human import board_text
 from azjax.cli import options, parsing, progress, screen
 from azjax.common import atomic, files
-from azjax.common.checked import Count, Seed
+from azjax.common.checked import Count, Number, Seed
 from azjax.evaluation import suite_building, suites
 from azjax.positions import PositionLine, describe_game, write_positions
 
@@ -69,7 +69,7 @@ class RunCommand:
     seed: Seed = 0  # for agents that draw
     openings_too: bool = False  # ask az: and net: also about positions that their run opened games with
     unopened: bool = False  # ask nobody about positions that any preset opens games with
-    wrong: int = 10  # how many wrong answers to show, with their boards
+    wrong: Number = 10  # how many wrong answers to show, with their boards
     json: bool = False  # print every answer and the summary as one JSON object
 
 
@@ -94,7 +94,10 @@ def build(command: BuildCommand, arguments: list[str]) -> None:
 
     recipe, game = command.recipe, command.game
     beside = command.out.with_suffix(".recipe.json")
-    files.writable_path(beside, files.writable_path(command.out))
+    files.writable_path(command.out, *recipe.records)
+    files.writable_path(beside, command.out, *recipe.records)
+    if command.proofs is not None:
+        files.writable_path(command.proofs, command.out, beside, *recipe.records)
     # Only searches can be limited; a table is complete.
     options = {"hex": ("nodes", "seconds"), "dots_and_boxes": ("seconds",)}.get(game.name, ())
     options = {name: getattr(recipe, name) for name in options}

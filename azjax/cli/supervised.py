@@ -58,8 +58,8 @@ def watched(learn: Callable, out: pathlib.Path, config: SupervisedConfig, comman
     console = screen.console(stderr=command.json)
     say = functools.partial(console.print, markup=False, highlight=False, soft_wrap=True)
     say(f"{config.game}, taught by {config.data}; folder {out}")
-    with progress.bar() as bar:
-        bar("labelling and compiling", 0, config.iterations)
+    with progress.bar(console) as bar:
+        progress.begin(console, bar, "labelling and compiling", config.iterations)
 
         def watch(row: dict[str, Any]) -> None:
             bar("learning", row["iteration"], config.iterations, note=progress_line(row))

@@ -30,6 +30,9 @@ class Rule(NamedTuple):
     allowed: str
     holds: Callable[[float], bool]
 
+    def __repr__(self) -> str:
+        return self.allowed  # tyro shows it to people
+
 
 def at_least(least: float) -> Rule:
     """Numbers from `least`."""
@@ -124,6 +127,8 @@ def check_value(field: str, hint: Any, value: Any) -> None:
         check(is_finite(value), field, "a finite number", value)
     elif hint is str:
         check(isinstance(value, str), field, "a text", value)
+    elif hint is dict:
+        check(isinstance(value, dict), field, "an object with named fields", value)
     elif origin is tuple:
         check(isinstance(value, tuple), field, "a tuple", value)
         for number, part in enumerate(value):

@@ -163,6 +163,19 @@ def writable_path(path: str | os.PathLike, *others: str | os.PathLike | None) ->
     return path
 
 
+def writable_folder(path: str | os.PathLike) -> pathlib.Path:
+    """The path, if files can be written into a folder there, which need not exist; raises FileError, which says why."""
+    path = pathlib.Path(path)
+    if remote.is_remote(path):
+        return path  # whether it can be written is known when it is
+    there = next(place for place in (path, *path.parents) if place.exists())
+    if not there.is_dir():
+        raise FileError(f"{there} is a file, expected a folder to write to")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise FileError(f"{there} cannot be written to: permission denied")
+    return path
+
+
 @contextlib.contextmanager
 def _opened(path: str | os.PathLike, what: str) -> Iterator[BinaryIO]:
     name = remote.address(path)

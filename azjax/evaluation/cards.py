@@ -11,19 +11,21 @@ about those very weights. Nothing in a card is written by hand but the sentence 
 import dataclasses
 import json
 import os
-import pathlib
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from azjax.agents import ready
 from azjax.agents.trained import load_weights
 from azjax.common import atomic, files, tables
+from azjax.common.checked import at_least
 from azjax.common.progress import StagedProgress
 from azjax.evaluation import judges
 from azjax.evaluation.curve import number_in, numbers_in
 from azjax.nn import count_parameters, make_network
 from azjax.training import checkpoint
 
+_TRAINED = ("iteration", "games", "positions", "updates")
 MOST_BYTES = 2 * 2**20  # of all ready networks together: they are in every wheel
 
 
@@ -112,9 +114,14 @@ def pack(
         raise ValueError("a card needs a judge at least, such as suite:hex5")
     for text in texts:
         judges.check_text(text)
+    if not re.fullmatch("[A-Za-z0-9_-]+", name):
+        raise ValueError(f"names of networks consist of letters, digits, - and _, such as hex5, got {name!r}")
     opened = checkpoint.open_run(run)
     config, params = checkpoint.load_agent(opened.path)
-    target = pathlib.Path(ready.folder() if out is None else out)
+    lines = opened.read_rows(dict.fromkeys(_TRAINED, Annotated[int, at_least(0)]))
+    if not lines:
+        raise checkpoint.RunError(f"{opened.path} has no metrics.jsonl, which says how long it was trained")
+    target = files.writable_folder(ready.folder() if out is None else out)
     target.mkdir(parents=True, exist_ok=True)
     weights = target / f"{name}.npz"
     with atomic.replacing(weights) as partial:
@@ -126,13 +133,12 @@ def pack(
                 f" {MOST_BYTES:,}; leave another one out, or train a smaller network"
             )
         measured = {text: measure(partial, text, progress) for text in texts}
-    last = opened.read_metrics()[-1]
     versions = checkpoint.read_about(opened.path).get("versions", {})
     card = Card(
         name,
         str(config.game),
         count_parameters(make_network(config.network, config.game)).trained,
-        {key: last[key] for key in ("iteration", "games", "positions", "updates")}
+        {key: lines[-1][key] for key in _TRAINED}
         | {
             "seed": config.seed,
             "versions": {key: versions[key] for key in ("azjax", "jax") if key in versions},

@@ -59,13 +59,15 @@ class Curve:
         rows = self.rows()
         done = {row["iteration"] for row in rows}
         missing = [iteration for iteration in iterations if iteration not in done]
-        if missing:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Whole lines only: what a crash cut short goes away.
-            atomic.write_text(self.path, "".join(json.dumps(row) + "\n" for row in rows))
+        if missing:  # before the work; but a judge that refuses leaves no empty file
+            files.writable_folder(self.path.parent)
+            if self.path.exists():
+                # Whole lines only: what a crash cut short goes away.
+                atomic.write_text(self.path, "".join(json.dumps(row) + "\n" for row in rows))
         for number, iteration in enumerate(missing):
             progress(len(iterations) - len(missing) + number, len(iterations))
             row = {"iteration": iteration, **judge(iteration)}
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
         return self.rows()

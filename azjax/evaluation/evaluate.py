@@ -6,6 +6,7 @@ Results are kept in the run's folder `judges`; what has been measured is not mea
 """
 
 import functools
+import math
 import os
 import pathlib
 from typing import NamedTuple
@@ -38,7 +39,7 @@ class Evaluation(NamedTuple):
         for name in self.numbers():
             cells = [curve.number_in(row, name) for row in shown]
             label = name.removesuffix(".share").replace("_", " ")
-            rows.append((label, *("" if cell != cell else f"{cell:.3g}" for cell in cells)))  # NaN: not there
+            rows.append((label, *(_shown(cell) for cell in cells)))
             pictures.append(tables.sparkline(curve.series(self.rows, name)[1].tolist()))
         columns = (self.judge, *(str(row["iteration"]) for row in shown))
         covers = self.rows[-1].get("covers")
@@ -46,6 +47,13 @@ class Evaluation(NamedTuple):
 
     __repr__ = tables.as_text
     _repr_html_ = tables.as_html
+
+
+def _shown(number: float) -> str:
+    """A number in a cell: counts as they are, others to three digits, nothing for NaN, which was not there."""
+    if math.isnan(number):
+        return ""
+    return f"{number:,.0f}" if number == round(number) and abs(number) < 1e15 else f"{number:.3g}"
 
 
 def evaluate(

@@ -50,7 +50,7 @@ class Ratings(tuple[Rating, ...]):
         rows = [
             (
                 rating.name,
-                *(f"{number:.0f}" for number in (rating.elo, rating.plus, rating.minus)),
+                *(f"{number:z.0f}" for number in (rating.elo, rating.plus, rating.minus)),
                 f"{rating.games:,}",
                 tables.percent(rating.score),
                 tables.percent(rating.draws),

@@ -239,7 +239,7 @@ def prove(
       progress: called now and then.
       proofs: a file that keeps what the solver has proven, if it can save that.
     """
-    keeps = proofs is not None and hasattr(solver, "save")
+    keeps = proofs is not None and hasattr(solver, "load")  # a table is as quickly made again
     if keeps and os.path.exists(proofs):
         solver.load(proofs)
     order = np.argsort(-candidates.plies, kind="stable")

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from azjax.common import remote
 from azjax.envs.core import GameState, without_past
 from azjax.evaluation import truth
 from azjax.learners import supervised
@@ -63,6 +64,14 @@ def train(
     say: Callable[[str], None] = print,
 ) -> checkpoint.Run:
     """Teaches a network what `config.data` knows; for the arguments see `azjax.learners.supervised.train`."""
+    supervised.check_memory(config)
+    if not remote.is_remote(out):  # before the labels, which take a while
+        if resume or resume_from is not None:
+            checkpoint.open_run(out, config)
+        else:
+            checkpoint.new_run(out, config)
+    if init_from is not None:
+        checkpoint.load_agent(init_from)
     return supervised.train(
         config,
         out,

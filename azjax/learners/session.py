@@ -9,7 +9,7 @@ import functools
 import math
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ import numpy as np
 
 from azjax.common import memory
 from azjax.common.agent import NOT_FINITE, random_act
+from azjax.common.checked import at_least
 from azjax.common.keys import root
 from azjax.learners.core import Learner, LearnerConfig, MakeOpponent
 from azjax.learners.es import ESConfig, make_es
@@ -26,6 +27,9 @@ from azjax.nn.layers import Params
 from azjax.training import checkpoint, loop
 
 OPPONENTS = ("random", "previous")
+# What every line of metrics.jsonl has, for whoever draws it.
+FIELDS: dict[str, Any] = {"steps": Annotated[int, at_least(0)], "games": Annotated[int, at_least(0)]}
+FIELDS |= {f"{opponent}{part}": tuple[float, ...] for opponent in OPPONENTS for part in ("", "_total")}
 
 
 class SessionState(NamedTuple):

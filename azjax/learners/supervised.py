@@ -24,7 +24,7 @@ import optax
 import tyro
 from jax.sharding import NamedSharding, PartitionSpec
 
-from azjax.common import keys
+from azjax.common import keys, memory
 from azjax.common.checked import Checked, Count, Decay, Seed, at_least, check
 from azjax.envs.core import Game, without_past
 from azjax.nn import make_evaluator, make_network
@@ -119,6 +119,33 @@ class Measured(NamedTuple):
     learning_rate: jax.Array  # [] of the last update
 
 
+def check_memory(config: SupervisedConfig) -> None:
+    """Raises TooMuchMemoryError unless the network and the positions of an iteration fit into memory."""
+    game = without_past(config.game)
+    network, optimiser = make_network(config.network, config.game), learner.make_optimiser(config.optimiser)
+    params = jax.eval_shape(network.init, jax.random.key(0))
+    learned = params, params, jax.eval_shape(optimiser.init, params.weights)
+    labelled = memory.size_of(jax.eval_shape(game.init, jax.random.key(0))) + 4 + game.num_actions
+    drawn = config.positions
+    if config.data == "solver":  # what is held out is drawn too, and left out
+        drawn = _drawn(config.positions, 1 - config.held_out)
+        if config.held_out:
+            drawn = max(drawn, _drawn(config.judged, config.held_out))
+    parts = {
+        f"{drawn:,} labelled positions": drawn * labelled,
+        f"{config.positions:,} of them as they are learned": config.positions
+        * (labelled + 4 * game.num_actions),
+        "the network and its optimiser": memory.size_of(learned),
+    }
+    listed = ", ".join(f"{name} {memory.size_text(size)}" for name, size in parts.items())
+    memory.check(sum(parts.values()), f"this run ({listed})")
+
+
+def _drawn(number: int, share: float) -> int:
+    """How many positions to draw where a share of them is wanted, with some to spare."""
+    return int(1.1 * number / share) + 16
+
+
 def from_positions(config: SupervisedConfig, known: Labelled) -> Data:
     """A fixed set of positions, learned from in a new random order each time all of them have been seen."""
     game = without_past(config.game)
@@ -148,7 +175,7 @@ def from_labels(config: SupervisedConfig, label: Label) -> Data:
     def positions(key: jax.Array, number: int, apart: bool) -> Labelled:
         share = config.held_out if apart else 1 - config.held_out
         parts, found = [], 0
-        drawn = int(1.1 * number / share) + 16  # always as many: another number would be another program
+        drawn = _drawn(number, share)  # always as many: another number would be another program
         for attempt in range(_MOST_DRAWS):
             states = random_positions(game, jax.random.fold_in(key, attempt), drawn)
             states = sets.rows(states, labels.is_held_out(game, states, config.held_out) == apart)
@@ -221,6 +248,7 @@ def make_learning(
     init_from: str | os.PathLike | None = None,
 ) -> loop.Learning:
     """The run as the loop sees it; nothing is compiled or allocated yet. For the arguments see `train`."""
+    check_memory(config)
     game = without_past(config.game)
     mesh = make_mesh(devices, GROUPS)
     divided, everywhere = PartitionSpec(DEVICES), PartitionSpec()

@@ -9,7 +9,7 @@ import dataclasses
 import html
 import pathlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -18,8 +18,9 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from azjax.agents.trained import load_weights
-from azjax.common import atomic
+from azjax.common import atomic, checked
 from azjax.common.agent import AgentError
+from azjax.common.checked import between
 from azjax.envs.core import Game
 from azjax.evaluation import truth as ground_truth
 from azjax.evaluation.arena import SCALE
@@ -67,9 +68,40 @@ td { border-bottom: 1px solid var(--line); padding: 3px 18px 3px 0; }
 """
 
 
+_Whole = Annotated[int, between(0, 2**63)]
+# What must stand in a line of metrics.jsonl. Numbers that were not finite are null there.
+_FIELDS: dict[str, Any] = dict.fromkeys(("games", "positions", "updates"), _Whole) | {
+    "seconds": float,
+    "loss?": dict,
+    "evaluation?": dict,
+    "truth?": dict,
+}
+_RESULT: dict[str, Any] = {
+    "score": float | None,
+    "interval": tuple[float, ...],
+    "games": _Whole,
+    "distinct_games?": _Whole,
+}
+
+
+def _rows(run: checkpoint.Run) -> list[dict]:
+    """The lines of metrics.jsonl; raises RunError, which names the line and the field, where one cannot be shown."""
+    return run.read_rows(_FIELDS, _check_judgements)
+
+
+def _check_judgements(row: dict) -> None:
+    for opponent, result in row.get("evaluation", {}).items():
+        checked.check_value(f"evaluation.{opponent}", dict, result)
+        checkpoint.check_row(result, _RESULT, f"evaluation.{opponent}.")
+        interval = result["interval"]
+        checked.check(len(interval) == 2, f"evaluation.{opponent}.interval", "two numbers", interval)
+    for name, share in row.get("truth", {}).items():
+        checked.check_value(f"truth.{name}", float | None, share)
+
+
 def write(run: checkpoint.Run) -> pathlib.Path:
     """Writes report.html, and curves.png where matplotlib is there, into the run's folder; returns the page."""
-    rows = run.read_metrics()
+    rows = _rows(run)
     if style.has_matplotlib():
         style.save(_curves(rows), run.path / "curves.png")
     judged = [row for row in rows if "evaluation" in row]
@@ -218,7 +250,7 @@ def _has_default(config: TrainConfig) -> bool:
 
 def summarise(run: checkpoint.Run, console: Console) -> None:
     """Prints how strong the agent became."""
-    rows = run.read_metrics()
+    rows = _rows(run)
     judged = [row for row in rows if "evaluation" in row]
     if not judged:
         return

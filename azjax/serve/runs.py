@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from azjax.agents.trained import load_weights
+from azjax.common.checked import is_finite
 from azjax.envs.core import Game, seen_as
 from azjax.evaluation.curve import number_in, spread_out
 from azjax.evaluation.parts import own_evaluator
@@ -97,7 +98,7 @@ def _about(name: str, path: pathlib.Path) -> dict[str, Any]:
         return {"name": name, "damaged": True}
     rows = checkpoint.Run(path, config).read_metrics()
     last = rows[-1] if rows else {}
-    iteration, seconds = int(last.get("iteration", 0)), number_in(last, "seconds")
+    iteration = int(last.get("iteration", 0))
     kind = {"TDConfig": "td", "ESConfig": "es"}.get(type(config).__name__, "az")
     told = {
         "name": name,
@@ -105,9 +106,9 @@ def _about(name: str, path: pathlib.Path) -> dict[str, Any]:
         "game": describe_game(seen_as(config.game)),
         "iteration": iteration,
         "iterations": config.iterations,
-        "positions": last.get("positions"),
-        "games": last.get("games"),
-        "seconds": seconds if np.isfinite(seconds) else None,
+        "positions": _number_or_none(last, "positions"),
+        "games": _number_or_none(last, "games"),
+        "seconds": _number_or_none(last, "seconds"),
         "left": _seconds_left(rows, config.iterations),
         "live": _is_live(path) and iteration < config.iterations,
         "snapshots": [_snapshot(rows, step) for step in checkpoint.Run(path, config).snapshots],
@@ -118,7 +119,12 @@ def _about(name: str, path: pathlib.Path) -> dict[str, Any]:
 
 def _snapshot(rows: Sequence[dict[str, Any]], step: int) -> dict[str, Any]:
     row = next((row for row in rows if row["iteration"] == step), {})
-    return {"step": step, "seconds": row.get("seconds"), "positions": row.get("positions")}
+    return {"step": step} | {name: _number_or_none(row, name) for name in ("seconds", "positions")}
+
+
+def _number_or_none(row: dict[str, Any], name: str) -> float | None:
+    number = number_in(row, name)
+    return number if np.isfinite(number) else None
 
 
 def _is_live(path: pathlib.Path) -> bool:
@@ -128,9 +134,10 @@ def _is_live(path: pathlib.Path) -> bool:
 
 def _seconds_left(rows: Sequence[dict[str, Any]], iterations: int) -> float | None:
     recent = [row for row in rows[-_RECENT:] if np.isfinite(number_in(row, "seconds"))]
-    if len(recent) < 2 or recent[-1]["iteration"] >= iterations:
+    made = recent[-1]["iteration"] - recent[0]["iteration"] if recent else 0
+    if made <= 0 or recent[-1]["iteration"] >= iterations:
         return None
-    each = (recent[-1]["seconds"] - recent[0]["seconds"]) / (recent[-1]["iteration"] - recent[0]["iteration"])
+    each = (recent[-1]["seconds"] - recent[0]["seconds"]) / made
     return max(0.0, each * (iterations - recent[-1]["iteration"]))
 
 
@@ -148,11 +155,11 @@ def curves(path: pathlib.Path) -> dict[str, list[list[float]]]:
     for opponent in judged[-1]["evaluation"] if judged else ():
         points = []
         for row in judged:
-            result = row["evaluation"].get(opponent) or {}
-            if isinstance(result.get("score"), int | float):
-                points.append([*_place(row), result["score"], *(result.get("interval") or ())])
+            result = row["evaluation"].get(opponent)
+            if isinstance(result, dict) and np.isfinite(number_in(result, "score")):
+                points.append([*_place(row), result["score"], *_interval(result)])
         found[f"strength/score against {opponent}"] = points
-    for name in judged[-1].get("truth", {}) if judged else ():
+    for name in _part(judged[-1], "truth") if judged else ():
         found[f"truth/{name.replace('_', ' ')}"] = _points(judged, f"truth.{name}")
     return {name: points for name, points in found.items() if points}
 
@@ -162,8 +169,19 @@ def _points(rows: Sequence[dict[str, Any]], name: str) -> list[list[float]]:
     return [[*_place(row), number_in(row, name)] for row in spread_out(rows, _MOST_POINTS)]
 
 
-def _place(row: dict[str, Any]) -> tuple[float, int]:
-    return row["seconds"], row.get("positions") or 0
+def _place(row: dict[str, Any]) -> tuple[float, float]:
+    return row["seconds"], _number_or_none(row, "positions") or 0
+
+
+def _interval(result: dict[str, Any]) -> list[float]:
+    ends = result.get("interval")
+    ends = ends if isinstance(ends, list) else []
+    return ends if all(isinstance(end, int | float) and is_finite(end) for end in ends) else []
+
+
+def _part(row: dict[str, Any], name: str) -> dict[str, Any]:
+    part = row.get(name)
+    return part if isinstance(part, dict) else {}
 
 
 def self_play(path: pathlib.Path, seed: int) -> Line:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -57,6 +58,15 @@ def read(
                 f"{path} is damaged: {name} in its header must be a number, got {header.get(name)!r}"
             )
     return header, arrays
+
+
+def may_be_written_over(path: str | os.PathLike) -> bool:
+    """Whether a file looks like one of ours, whole or damaged, and not like something else that somebody needs."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "header.npy" in archive.namelist()
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return False
 
 
 def check_arrays(

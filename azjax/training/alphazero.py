@@ -83,6 +83,8 @@ def train(
     begun_with = {"own_parts": sorted(parts)} if parts else {}
     if init_from is not None:
         begun_with["init_from"] = str(init_from)
+    if not resume and resume_from is None and init_from is not None:
+        checkpoint.load_agent(init_from)  # before anything is made: a wrong name is said at once
     if resume or resume_from is not None:
         _check_begun_with(out, begun_with)
         begun_with = checkpoint.read_about(out)

@@ -25,7 +25,7 @@ import shlex
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -34,7 +34,7 @@ import orbax.checkpoint as ocp
 from jax.experimental import multihost_utils
 
 from azjax.common import atomic, files, remote
-from azjax.common.checked import ConfigError, shown
+from azjax.common.checked import ConfigError, check_value, is_finite, shown
 from azjax.common.remote import checksum as _checksum
 from azjax.nn.networks import Network, Params, make_network
 from azjax.training.config import TrainConfig, config_from_dict, config_to_dict
@@ -45,6 +45,8 @@ except ImportError:  # Windows
     fcntl = None
 
 FORMAT = 3  # changes whenever a field of the configurations, or what a run makes of it, changes its meaning
+# What config.json may tell beside the configuration.
+_ABOUT = {"own_parts?": tuple[str, ...], "init_from?": str, "versions?": dict}
 KEPT = 3  # newest checkpoints of a run
 _PACKAGES = ("azjax", "jax", "flax", "optax", "mctx", "pgx", "orbax-checkpoint", "numpy")
 
@@ -238,6 +240,31 @@ class Run:
         """The lines of metrics.jsonl that can be read: a crash may have cut the last, and a disk damaged others."""
         return self._metrics()[0]
 
+    def read_rows(
+        self, fields: Mapping[str, Any], check: Callable[[dict[str, Any]], None] = lambda row: None
+    ) -> list[dict[str, Any]]:
+        """The same lines, for whoever needs more of them than the number of an iteration.
+
+        Args:
+          fields: names and types of what every line must have, see `azjax.common.checked.check_value`; with a `?`
+            behind its name a field may be missing.
+          check: raises ConfigError for what the types do not say.
+
+        Raises:
+          RunError: names the file, the iteration and the field.
+        """
+        rows = self.read_metrics()
+        for row in rows:
+            try:
+                check_row(row, fields)
+                check(row)
+            except ConfigError as error:
+                raise RunError(
+                    f"{self.path / 'metrics.jsonl'}, the line of iteration {row['iteration']}: {error};"
+                    " take that line out"
+                ) from error
+        return rows
+
     def _checkpoint(self, iteration: int) -> pathlib.Path:
         return self.path / "checkpoints" / str(iteration)
 
@@ -250,7 +277,7 @@ class Run:
                 row = json.loads(line, parse_constant=lambda name: None)
             except (ValueError, RecursionError):
                 row = None
-            if isinstance(row, dict) and type(row.get("iteration")) is int:
+            if isinstance(row, dict) and _is_counted(row):
                 rows.append(row)
             elif line.strip():
                 others.append(line)
@@ -326,6 +353,24 @@ class Run:
                 f"{what} of {self.path} could not be written ({_reason(error)}); {saved} that was saved before is"
                 f" as it was: make room or see to its permissions, then continue with: {self.resume_command}"
             ) from error
+
+
+def check_row(row: Mapping[str, Any], fields: Mapping[str, Any], prefix: str = "") -> None:
+    """Raises ConfigError unless a line, or a part of one, has these fields; see `Run.read_rows`."""
+    for field, kind in fields.items():
+        name = field.removesuffix("?")
+        if name in row:
+            value = row[name]
+            check_value(prefix + name, kind, tuple(value) if isinstance(value, list) else value)
+        elif name == field:
+            raise ConfigError(f"{prefix}{name} is missing")
+
+
+def _is_counted(row: dict[str, Any]) -> bool:
+    """Whether a line says of which iteration it is. When that was it may leave out, but not say wrongly."""
+    iteration, seconds = row.get("iteration"), row.get("seconds")
+    is_time = seconds is None or (type(seconds) in (int, float) and is_finite(seconds) and seconds >= 0)
+    return type(iteration) is int and iteration > 0 and is_time
 
 
 @contextlib.contextmanager
@@ -530,8 +575,10 @@ def read_about(path: str | os.PathLike) -> dict[str, Any]:
     if not about_path.exists():
         raise RunError(f"{path} holds no run: there is no config.json in it")
     try:
-        return files.read_object(about_path, "configuration of a run")
-    except files.FileError as error:
+        about = files.read_object(about_path, "configuration of a run")
+        check_row(about, _ABOUT)
+        return about
+    except (files.FileError, ConfigError) as error:
         copies = sorted((path / "checkpoints").glob("*/config.json"))
         offer = f"put the copy {copies[-1]} in its place" if copies else "train anew with another --out"
         raise RunError(f"config.json of {path} is damaged ({error}); {offer}") from error

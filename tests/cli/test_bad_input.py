@@ -218,6 +218,10 @@ def bad_files(tmp_path_factory):
         write_arrays(folder / f"about-{name}.npz", text)
         (folder / f"run-{name}").mkdir()
         (folder / f"run-{name}" / "config.json").write_text(text)
+    checkpoint.create_run(folder / "run-kept", CONFIG).save_agent(1, weights_of())
+    for name, field in {"own-parts": {"own_parts": 5}, "init-from": {"init_from": 7}}.items():
+        (folder / f"run-{name}").mkdir()
+        (folder / f"run-{name}" / "config.json").write_text(json.dumps(about(**field)))
     (folder / "run-latin").mkdir()
     (folder / "run-latin" / "config.json").write_bytes(b'{"format": "\xff"}')
     (folder / "run-empty").mkdir()
@@ -255,6 +259,46 @@ def bad_files(tmp_path_factory):
     (folder / "results.jsonl").write_text('{"format": 1}\n{"player": "a"}\n')
     (folder / "notes.txt").write_text("my notes\nwithout a last line break")
     return folder
+
+
+ROW = {
+    "iteration": 7,
+    "games": 3,
+    "positions": 20,
+    "updates": 2,
+    "seconds": 1.5,
+    "loss": {"total": 1.0, "policy": 0.5},
+    "evaluation": {"random": {"score": 0.5, "interval": [0.2, 0.8], "games": 4, "distinct_games": 4}},
+    "truth": {"policy_accuracy": None},
+}
+RESULT = ROW["evaluation"]["random"]
+WRONG_ROWS = [
+    ({"games": ...}, "games is missing"),
+    ({"positions": "many"}, "positions must be a whole number, got 'many'"),
+    ({"updates": 10**30}, "updates must be between 0 and"),
+    ({"seconds": None}, "seconds must be a number, got None"),
+    ({"loss": [1]}, "loss must be an object with named fields"),
+    ({"truth": 0.5}, "truth must be an object with named fields, got 0.5"),
+    ({"truth": {"policy_accuracy": "x"}}, "truth.policy_accuracy must be a number, got 'x'"),
+    ({"evaluation": {"random": 0.5}}, "evaluation.random must be an object with named fields, got 0.5"),
+    ({"evaluation": {"random": {"score": 0.5}}}, "evaluation.random.interval is missing"),
+    (
+        {"evaluation": {"random": RESULT | {"interval": [0.5]}}},
+        "evaluation.random.interval must be two numbers",
+    ),
+    ({"evaluation": {"random": RESULT | {"distinct_games": "x"}}}, "distinct_games must be a whole number"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), WRONG_ROWS)
+def test_a_line_of_the_metrics_that_cannot_be_shown_is_named_with_its_field(tmp_path, capsys, wrong, message):
+    run = checkpoint.create_run(tmp_path / "run", CONFIG)
+    row = {name: value for name, value in (ROW | wrong).items() if value is not ...}
+    (run.path / "metrics.jsonl").write_text(f"{json.dumps(ROW | {'iteration': 6})}\n{json.dumps(row)}\n")
+    assert cli.main(["report", str(run.path)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"azjax: {run.path}/metrics.jsonl, the line of iteration 7: ") and message in said
+    assert said.count("\n") == 1
 
 
 def listing(folder):
@@ -329,6 +373,7 @@ train hex3 --out x --selfplay.openings missing.jsonl         | there is no posit
 train hex3 --out x --selfplay.openings empty.jsonl           | empty.jsonl holds no position
 train hex3 --out x --selfplay.openings over.jsonl            | is the end of a game
 train hex3 --out x --selfplay.openings moves-null.jsonl      | moves-null.jsonl, line 3
+train hex3 --out x --init-from missing                       | there is no agent at missing
 train hex3 --out run-null --resume                           | JSON object
 train hex3 --out run-deep --resume                           | nested too deeply
 train hex3 --out run-good --resume-from -5                   | resume_from must be at least 0
@@ -371,6 +416,7 @@ solve hex --size 3 --save nowhere/x.npz                      | there is no folde
 solve hex --size 3 --save folder                             | folder is a folder; name a file
 solve hex --size 3 --save empty/x.npz                        | empty is no folder
 solve hex --size 3 --save notes.txt                          | no file of solutions; name another
+solve hex --size 3 --save good.npz                           | no file of solutions; name another
 solve hex --size 3 --positions good.jsonl --save good.jsonl  | would be overwritten
 solve hex --size 3 --positions missing                       | there is no position file missing
 solve hex --size 3 --positions folder                        | folder is a folder, expected a position file
@@ -395,7 +441,44 @@ solve chinese-checkers --size 4 --save about-other.npz       | is about somethin
 solve dots-and-boxes --rows 0                                | rows must be a whole number of boxes
 solve chinese-checkers --pieces 5                            | pieces must be one of
 solve chinese-checkers --max-plies 99999999999               | max_plies must be at least 1 and at most
+data hex                                                     | for dots_and_boxes alone
+data dots-and-boxes --out x.txt                              | --out must be NAME.npz
+data dots-and-boxes --out nowhere/x.npz                      | there is no folder nowhere
+data dots-and-boxes --samples 2147483647                     | for 2,147,483,647 samples
+data dots-and-boxes --teacher nobody                         | names no agent
+supervised ludo                                              | unknown game 'ludo'
+supervised hex --size 3 --out x --data missing.npz           | there is no file of labelled positions missing.npz
+supervised hex --size 3 --out x --data good.npz              | good.npz is about
+supervised hex --size 3 --out x --init-from missing          | there is no agent at missing
+supervised hex --size 3 --out notes.txt                      | notes.txt is a file
+supervised hex --size 3 --out run-good                       | already holds a run
+supervised hex --size 3 --out x --positions 2000000000       | labelled positions
+supervised hex --size 3 --out x --held-out 1e-12             | labelled positions
+supervised hex --size 3 --out x --network.channels 65536     | the network and its optimiser
+suite run random hex5 --wrong -5                             | wrong must be at least 0
+suite build hex --size 3 --records good.jsonl --out good.jsonl | would be overwritten
+suite build hex --size 3 --out x.jsonl --proofs x.jsonl      | would be overwritten
+profile hex3 --trace notes.txt                               | notes.txt is a file, expected a folder
+profile hex3 --trace notes.txt/deeper                        | notes.txt is a file, expected a folder
+models nothing                                               | there is no ready network
+models pack run-good ../x --judges truth                     | names of networks consist of
+models pack run-good x --judges truth                        | there is no agent at run-good
+export missing --onnx x.onnx                                 | there is no agent at missing
+export good.npz                                              | say what to write
+export good.npz --onnx nowhere/x --safetensors x             | there is no folder nowhere
+export good.npz --onnx x --safetensors x                     | would be overwritten
+export good.npz --safetensors good.npz                       | would be overwritten
+export good.npz --onnx good.npz                              | would be overwritten
+export run-good --safetensors run-good/config.json           | would be overwritten
+evaluate run-kept --judge match:uct:0                        | must be a whole number from 1
+evaluate run-kept --judge match:uct:999999999                | for a search tree of 1,000,000,000 nodes
+evaluate run-kept --judge boards:hard                        | is for runs of dots_and_boxes
+evaluate run-good --judge truth --beside missing             | missing holds no run
 resume missing                                               | missing holds no run
+resume run-own-parts                                         | own_parts must be a tuple, got 5
+resume run-init-from                                         | init_from must be a text, got 7
+resume run-good --devices 0                                  | devices must be at least 1
+resume run-good --resume-from -5                             | resume_from must be at least 0
 resume empty                                                 | empty holds no run
 resume run-empty                                             | config.json of run-empty is damaged
 resume run-unknown-field                                     | unknown field 'serach'
@@ -534,6 +617,7 @@ play hex random --size 3 --draw folder                       | folder is a folde
 play hex random --size 3 --record x --draw x                 | would be overwritten
 play dots-and-boxes random --record x.sgf                    | SGF is for Hex alone
 play hex random --size 3 --seed 99999999999                  | seed must be between
+analyse nobody                                               | names no agent
 gtp nobody                                                   | names no agent
 gtp az:missing                                               | there is no agent at missing
 gtp uct:999999999 --size 11                                  | TiB for a search tree of

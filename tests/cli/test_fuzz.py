@@ -13,6 +13,7 @@ import jax
 import numpy as np
 import pytest
 from hypothesis import example, given
+from rich.console import Console
 
 from azjax import agents, positions
 from azjax.agents.plain import random_agent
@@ -22,7 +23,9 @@ from azjax.envs import ChineseCheckers, DotsAndBoxes, GameError, Hex
 from azjax.evaluation import curve as curve_files
 from azjax.evaluation import judges, pgn, records, suites, tournament
 from azjax.nn.networks import make_network
+from azjax.plots import report, style
 from azjax.positions import openings_database
+from azjax.serve import runs
 from azjax.training import checkpoint
 from azjax.training.config import ConfigError, TrainConfig, config_to_dict
 from tests.training_cases import SMALL
@@ -333,6 +336,39 @@ def test_metrics_are_read_or_refused_and_good_rows_survive(tmp_path_factory, row
         path.write_text(content, encoding="utf-8")
         read = result_or_sentence(lambda: checkpoint.Run(folder, SMALL).read_metrics(), checkpoint.RunError)
         assert read is None or {1, 3} <= {row["iteration"] for row in read}
+
+
+JUDGED = {
+    "iteration": 2,
+    "games": 3,
+    "positions": 20,
+    "updates": 2,
+    "seconds": 1.5,
+    "mean_plies": 5.5,
+    "loss": {"total": 1.0, "policy": 0.5},
+    "evaluation": {"random": {"score": 0.5, "interval": [0.2, 0.8], "games": 4, "distinct_games": 4}},
+    "truth": {"policy_accuracy": 0.5},
+}
+
+
+@given(st.lists(st.just(JUDGED) | spoiled_json(JUDGED), min_size=1, max_size=3))
+@example([JUDGED | {"iteration": 1, "seconds": "x"}, JUDGED])
+@example([JUDGED, JUDGED | {"truth": None}])
+@example([JUDGED, JUDGED | {"evaluation": {"random": "x"}}])
+def test_pages_about_metrics_are_drawn_or_refused(tmp_path_factory, rows):
+    run = checkpoint.Run(tmp_path_factory.getbasetemp() / "pages", SMALL)
+    if not run.path.exists():
+        run.begin()
+    (run.path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    console = Console(file=io.StringIO(), width=80)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "has_matplotlib", lambda: False)  # which takes long, and reads the same rows
+        result_or_sentence(lambda: report.write(run), checkpoint.RunError)
+    result_or_sentence(lambda: report.summarise(run, console), checkpoint.RunError)
+    assert json.dumps(runs.curves(run.path), allow_nan=False)
+    assert json.dumps(runs.Folders([run.path]).listed(), allow_nan=False)
+    run.begin(1)  # as resuming does
+    assert all(row["iteration"] == 1 for row in run.read_metrics())
 
 
 @given(st.lists(spoiled_text("play b a1", "genmove w", "3 boardsize 4", "undo", "showboard", "final_score",

@@ -27,6 +27,7 @@ from azjax.cli import (
     parsing,
     progress,
     screen,
+    supervised,
     tournament,
     training,
 )
@@ -389,6 +390,37 @@ def test_the_progress_of_a_training_keeps_count_and_time_left_and_explains_its_l
     assert "…" not in plain and max(len(line.strip()) for line in re.split(r"[\r\n]", plain)) <= width
 
 
+def learned(watched, row):
+    """Runs what watches a learner other than self-play, which reports two iterations and is interrupted."""
+
+    def learn(watch, say, **options):
+        say("compiled")
+        for iteration in (1, 2):
+            watch(row | {"iteration": iteration})
+        return types.SimpleNamespace(interrupted=True, preempted=False)
+
+    return watched(learn)
+
+
+@pytest.mark.parametrize("name", ["td", "supervised"])
+def test_lines_of_a_learner_stand_above_its_bar(terminal, monkeypatch, tmp_path, name):
+    screens = Terminal()  # of one terminal, which stdout and stderr share
+    monkeypatch.setattr(
+        screen, "console", lambda stderr=False: Console(file=screens, width=80, markup=False, highlight=False)
+    )
+    config = types.SimpleNamespace(game="hex", iterations=10, data="solver")
+    if name == "td":
+        point = {"games": 10, "random": [0.5], "previous": [0.5]}
+        learned(lambda learn: learner.watched(learn, "td", config, tmp_path, as_json=False), point)
+    else:
+        command = types.SimpleNamespace(json=False, resume_from=None, devices=None)
+        row = {"positions": 10, "loss": {"policy": 1.0, "value": 1.0}, "held_out": {"of": 5, "value": 0.5}}
+        learned(lambda learn: supervised.watched(learn, tmp_path, config, command), row)
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screens.getvalue())
+    lines = re.split(r"[\r\n]+", plain)
+    assert any(line.startswith(("point 1", "iteration 1")) for line in lines) and "compiled" in lines
+
+
 def test_a_long_stage_leaves_room_for_count_and_time(terminal):
     console = terminal(40)
     with progress.bar(console) as show:
@@ -415,6 +447,10 @@ def test_without_a_terminal_a_line_is_printed_now_and_then(monkeypatch):
     with training.watching(console, 5) as watch:
         watch.stage("compiling")
     assert console.file.getvalue() == "compiling\n", "what takes long before the first line is said at once"
+    console = Console(file=io.StringIO())
+    with progress.bar(console) as show:
+        progress.begin(console, show, "labelling", 5)
+    assert console.file.getvalue() == "labelling\n"
 
 
 def test_text_of_users_is_never_markup(terminal):

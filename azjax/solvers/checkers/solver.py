@@ -444,10 +444,11 @@ def _set_distances(distances: np.ndarray, changed: np.ndarray, layer: int) -> No
 def _check_size(game: ChineseCheckers, distances: bool, max_bytes: float, max_seconds: float) -> None:
     bytes_, seconds = estimate(game, distances)
     if bytes_ > max_bytes or seconds > max_seconds:
+        hours = "" if math.isinf(max_seconds) else f" and {max_seconds / 3600:.1f} hours"
         raise TooLargeError(
             f"{game.size}x{game.size} with {game.pieces} pieces would take about {bytes_ / 1e9:.1f} GB and "
-            f"{seconds / 3600:.1f} hours on two cores, more than the {max_bytes / 1e9:.1f} GB and "
-            f"{max_seconds / 3600:.1f} hours allowed; raise max_bytes and max_seconds (and give a path, so that "
+            f"{seconds / 3600:.1f} hours on two cores, more than the {max_bytes / 1e9:.1f} GB{hours} allowed; raise "
+            "max_bytes and max_seconds (--gigabytes and --seconds of azjax solve; and give a path, by --save, so that "
             "the work can be interrupted), leave out the distances, or take a smaller board"
         )
 

@@ -82,8 +82,8 @@ def make_solver(
         raise TooLargeError(
             f"a table of {game.rows} x {game.columns} boxes has 2^{game.num_actions} positions and would take "
             f"about {size / 1e9:.3g} GB and {_duration(time_needed)}, more than the {memory / 1e9:.3g} GB allowed "
-            f'or the {MAX_LINES} lines that can be numbered; use method="search", which solves single positions '
-            f"of up to about {dots_search.COMFORTABLE_LINES} open lines"
+            f'or the {MAX_LINES} lines that can be numbered; use method="search" (--method search), which solves '
+            f"single positions of up to about {dots_search.COMFORTABLE_LINES} open lines"
         )
     return TableSolver(game, solve_table(game, progress=progress))
 
