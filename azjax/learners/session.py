@@ -29,7 +29,7 @@ OPPONENTS = ("random", "previous")
 
 
 class SessionState(NamedTuple):
-    """All there is of a run; every part but the last has one row a session."""
+    """All there is of a run; every part but the last has one row per session."""
 
     learned: Any  # the learner's states
     previous: Params  # the agents of the last point
@@ -41,7 +41,7 @@ class SessionState(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What a point reports, one row a session."""
+    """What a point reports, one row per session."""
 
     scores: jax.Array  # [sessions, 2] of this point's games against random and previous
     totals: jax.Array  # [sessions, 2] of all games so far

@@ -1,7 +1,7 @@
 """Runs on disk: a folder that holds a run whole, so that it can go on where it stopped.
 
     runs/NAME/config.json     the configuration and the versions it began with
-              metrics.jsonl   one line an iteration
+              metrics.jsonl   one line per iteration
               checkpoints/N/  everything after iteration N: state/ by orbax, a copy of config.json, and manifest.json
                               with the checksums of all of them; a save appears whole or not at all
               agents/N.npz    the averaged weights of every save

@@ -10,7 +10,7 @@ from azjax.envs import registry
 ROOT = pathlib.Path(__file__).parents[2]
 FILES = sorted(
     path.relative_to(ROOT).as_posix()
-    for folder in ("azjax", "envs")
+    for folder in ("azjax", "envs", "experiments")
     for path in (ROOT / folder).rglob("*.py")
     if path.relative_to(ROOT).parts[:2] != ("azjax", "envs")  # where envs is installed
 )
