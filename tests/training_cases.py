@@ -17,7 +17,7 @@ from azjax import training
 from azjax.envs import Hex
 from azjax.evaluation.live import make_judge
 from azjax.nn.networks import NetworkConfig
-from azjax.training import alphazero, replay
+from azjax.training import alphazero, checkpoint, replay
 from azjax.training.config import (
     EvaluationConfig,
     OptimiserConfig,
@@ -38,6 +38,13 @@ SMALL = TrainConfig(
     iterations=12,
     save_every=2,
 )
+
+
+def create_run(path, config) -> checkpoint.Run:
+    """The folder of a new run, without any iteration."""
+    run = checkpoint.new_run(path, config)
+    run.begin()
+    return run
 
 
 def timeless(row: dict) -> dict:

@@ -395,13 +395,6 @@ def new_run(path: str | os.PathLike, config: Any, begun_with: dict[str, Any] | N
     return Run(path, config, begun_with)
 
 
-def create_run(path: str | os.PathLike, config: Any) -> Run:
-    """Makes a folder for a new run; refuses one that is in use."""
-    run = new_run(path, config)
-    run.begin()
-    return run
-
-
 def _write_about(path: pathlib.Path, config: Any, begun_with: dict[str, Any]) -> None:
     path.mkdir(parents=True, exist_ok=True)
     versions = {name: importlib.metadata.version(name) for name in _PACKAGES}

@@ -13,8 +13,7 @@ from azjax.evaluation.evaluate import Evaluation, evaluate
 from azjax.evaluation.judges import JudgeOptions, file_name, options_of
 from azjax.evaluation.ratings import Score, maximum_likelihood
 from azjax.solvers.core import Solution
-from azjax.training import checkpoint
-from tests.training_cases import SMALL
+from tests.training_cases import SMALL, create_run
 
 
 def cells(page):
@@ -97,7 +96,7 @@ def test_a_solution_shows_values_and_moves_of_the_first_positions():
 @pytest.fixture
 def judged(tmp_path):
     """A run with results of a judge on disk, so that nothing is compiled."""
-    run = checkpoint.create_run(tmp_path / "run", SMALL)
+    run = create_run(tmp_path / "run", SMALL)
     for iteration in (2, 4, 6):
         run.save_agent(iteration, {"weights": np.zeros(1, np.float32)})
     folder = run.path / "judges"

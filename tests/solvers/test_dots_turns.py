@@ -82,7 +82,7 @@ def test_played_line_by_line_a_turn_leads_where_it_should():
 def test_a_position_in_the_first_phase_has_its_safe_lines_and_one_line_for_each_chain():
     game = DotsAndBoxes(3, 3)
     empty = game.init()
-    assert bool(chains.is_forming(game, empty.lines))
+    assert bool(chains.safe_lines(game, empty.lines).any())
     legal = np.asarray(jax.jit(turns.Turns(game).legal_action_mask)(empty))
     # 24 lines, of which each of the four corner boxes has two alike.
     assert legal.sum() == 20 and not legal[24]
@@ -92,8 +92,8 @@ def test_phases_end_with_the_last_safe_line():
     # On one row of three boxes, the lying lines leave none that is safe.
     game = DotsAndBoxes(1, 3)
     lying = np.isin(np.arange(10), range(6))
-    assert bool(chains.is_forming(game, jnp.asarray(np.isin(np.arange(10), [0]))))
-    assert not bool(chains.is_forming(game, jnp.asarray(lying)))
+    assert bool(chains.safe_lines(game, jnp.asarray(np.isin(np.arange(10), [0]))).any())
+    assert not bool(chains.safe_lines(game, jnp.asarray(lying)).any())
 
 
 def test_a_turn_is_as_likely_as_its_lines_are_on_average():

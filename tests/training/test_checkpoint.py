@@ -22,7 +22,7 @@ from azjax.training import alphazero, checkpoint
 from azjax.training.checkpoint import RunError
 from azjax.training.config import config_from_dict, config_to_dict
 from tests import processes
-from tests.training_cases import SMALL, digest, timeless
+from tests.training_cases import SMALL, create_run, digest, timeless
 
 ROOT = pathlib.Path(__file__).parents[2]
 QUIET = {"judge": make_judge, "watch": lambda progress: None, "say": lambda line: None}
@@ -115,7 +115,7 @@ def test_a_folder_with_a_run_is_refused_and_left_as_it_is(untouched):
 def test_a_folder_with_other_things_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(RunError, match="is not empty and holds no run"):
-        checkpoint.create_run(tmp_path, SMALL)
+        create_run(tmp_path, SMALL)
     assert (tmp_path / "thesis.tex").read_text() == "precious"
 
 

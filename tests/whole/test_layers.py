@@ -45,6 +45,7 @@ def test_every_room_imports_only_what_stands_below_it(tree):
         ("search/core.py", "from azjax import agents", "azjax.search is not allowed to import azjax.agents"),
         ("solvers/core.py", "import azjax.nn", "azjax.solvers is not allowed to import azjax.nn"),
         ("envs/hex.py", "import pgx.hex", "azjax is not allowed to import pgx"),
+        ("nn/layers.py", "def late():\n    import azjax.nn.networks", "however far away BROKEN"),
         ("attic.py", "", "attic"),  # a room without a place
     ],
 )

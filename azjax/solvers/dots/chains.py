@@ -74,13 +74,8 @@ def capturing_lines(game: DotsAndBoxes, lines: jax.Array) -> jax.Array:
 
 
 def safe_lines(game: DotsAndBoxes, lines: jax.Array) -> jax.Array:
-    """[lines] bool: the open lines beside no box with exactly two sides drawn."""
+    """[lines] bool: the open lines beside no box with exactly two sides drawn; with none left, chains are opened."""
     return ~lines & ~_beside(game, degrees(game, lines) == 2)
-
-
-def is_forming(game: DotsAndBoxes, lines: jax.Array) -> jax.Array:
-    """[] bool: the first phase, while there are safe lines; in the other one chains are opened (Peters 2018)."""
-    return jnp.any(safe_lines(game, lines))
 
 
 def capture_all(game: DotsAndBoxes, lines: jax.Array) -> jax.Array:
