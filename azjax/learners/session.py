@@ -223,7 +223,7 @@ def make_learning(config: LearnerConfig, make_opponent: MakeOpponent | None = No
 
 
 def point_row(config: LearnerConfig, learner: Learner, iteration: int, measured: Measured) -> dict[str, Any]:
-    """One line of metrics.jsonl: lists have one number a session."""
+    """One line of metrics.jsonl: lists have one number per session."""
     games = config.every * learner.games_per_step
     row = {
         "iteration": iteration,
