@@ -458,8 +458,8 @@ class Work(Generic[S]):
         """Adds to the manifest what a result has cost, and on what machine."""
         manifest = self._manifest()
         device = jax.devices()[0]
-        cost = {"seconds": round(seconds, 1), "devices": f"{jax.device_count()} {device.device_kind}"}
-        cost |= {} if cpu_seconds is None else {"cpu_seconds": round(cpu_seconds, 1)}
+        cost = {"seconds": round(seconds, 3), "devices": f"{jax.device_count()} {device.device_kind}"}
+        cost |= {} if cpu_seconds is None else {"cpu_seconds": round(cpu_seconds, 3)}
         self._write_manifest(manifest | {"costs": manifest["costs"] | {what: _plain(cost)}})
 
     def _manifest(self) -> dict[str, Any]:

@@ -283,11 +283,13 @@ def test_an_unknown_kind_of_opening_lists_those_there_are():
     message = (
         "openings must be one of none, A1, A2, A3, A123, U, R and a number of random moves, a position file"
     )
-    for kind in ("B7", "R", "R0", "R2x", "R²", "openings.db"):
+    for kind in ("B7", "R", "R0", "R2x", "R²", "openings.txt"):
         with pytest.raises(GameError, match=message):
             make_openings(Hex(size=3), kind)
         with pytest.raises(ConfigError, match=f"selfplay.{message}"):
             SelfplayConfig(openings=kind)
+    with pytest.raises(GameError, match=r"there is no openings database at openings\.db"):
+        make_openings(Hex(size=3), "openings.db")
 
 
 def numbered_rows(first, count):
