@@ -3,15 +3,15 @@
 Notebooks are shown with the output that `-D nb_execution_mode=cache` gives them; without it nothing is executed.
 """
 
+import importlib
 import importlib.metadata
 import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
-import generate  # noqa: E402
 
-generate.write_all(HERE / "generated")
+importlib.import_module("generate").write_all(HERE / "generated")
 
 project = "azjax"
 author = "the azjax authors"

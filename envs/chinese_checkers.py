@@ -30,8 +30,8 @@ Termination. The player who has just moved wins if the goal is full, with pieces
   rule: then no history is kept, and the state is a few words small.
 Rewards. +1 for the winner and -1 for the loser at the end, 0 in a draw and until then.
 
-State. One bit a cell and player, the player to move, the ply, the outcome: 17 bytes up to 5x5. With the
-  repetition rule also the pieces of whoever moved, for each ply: 2 bytes a ply on 4x4, 4 on 5x5.
+State. One bit per cell and player, the player to move, the ply, the outcome: 17 bytes up to 5x5. With the
+  repetition rule also the pieces of whoever moved, for each ply: 2 bytes per ply on 4x4, 4 on 5x5.
 Action. One number for each pair (from, to) that a step or hops can ever join, neighbours or cells that differ
   by even steps in x and in y, sorted by from, then to: 114 of them on 4x4, 256 on 5x5. `moves` lists
   them. The thesis numbers all size^4 pairs instead; `to_thesis_action` and `from_thesis_action` translate.
@@ -93,7 +93,7 @@ class ChineseCheckers:
 
     Attributes:
       size: cells on a side of the diamond, 2 to 9.
-      pieces: pieces a player, one of 1, 2, 3, 4, 6, 10, as many as fit.
+      pieces: pieces per player, one of 1, 2, 3, 4, 6, 10, as many as fit.
       forward_only: whether moves that end behind their start are forbidden (unless there is no other).
       repetitions: how often a board may come back before the next time is a draw; None for any number.
       max_plies: the game is drawn after so many.

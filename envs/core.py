@@ -195,7 +195,7 @@ class PlainGame:
 def random_action(key: jax.Array, mask: jax.Array) -> jax.Array:
     """One action, uniform over those the mask allows; 0 if it allows none.
 
-    One random word a row is spread over the actions by an integer hash, and the largest masked hash
+    One random word per row is spread over the actions by an integer hash, and the largest masked hash
     wins. The action number sits in the low bits, so that a plain maximum (which vectorises, as
     arg-max does not) finds it. About twenty times cheaper than `jax.random.categorical`.
 

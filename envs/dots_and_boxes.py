@@ -8,7 +8,7 @@ finished game stays as it is.
 
 State: which lines are drawn, who owns each box, who moves. `lines + boxes + 4` bytes.
 
-Actions: one a line, absolute, numbered as in OpenSpiel: horizontal lines row by row, then vertical lines
+Actions: one per line, absolute, numbered as in OpenSpiel: horizontal lines row by row, then vertical lines
 row by row. Peters 2018 (AlphaDots) numbers rows of horizontal and vertical lines alternately; `peters_lines`
 and `peters_numbers` translate.
 

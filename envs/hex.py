@@ -534,7 +534,7 @@ def joins_top_and_bottom(stones: jax.Array, size: int) -> jax.Array:
 
 
 def _packing(size: int) -> tuple[int, int]:
-    """Rows a word, and words a board."""
+    """Rows per word, and words per board."""
     rows = 32 // size
     return rows, math.ceil(size / rows)
 

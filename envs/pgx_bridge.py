@@ -20,7 +20,7 @@ import pgx._src.api_test
 
 from azjax.envs.core import Game, GameError, PlainGame, Symmetries, random_action
 from azjax.envs.drawing import Svg
-from azjax.envs.registry import BOARD_GAMES
+from azjax.envs.pgx_names import BOARD_GAMES
 
 # Draws by length as pgx has them (`max_termination_steps` and its like), or the number of cells.
 _MAX_PLIES = {

@@ -12,22 +12,10 @@ from azjax.envs.chinese_checkers import ChineseCheckers
 from azjax.envs.core import Game, GameError, why_no_game
 from azjax.envs.dots_and_boxes import DotsAndBoxes
 from azjax.envs.hex import Hex
+from azjax.envs.pgx_names import BOARD_GAMES
 
 if TYPE_CHECKING:
     from azjax.envs.pgx_bridge import Env
-
-# Ids of pgx with two players, perfect information and no dice. Its Hex is left out: ours has every size.
-BOARD_GAMES = (
-    "animal_shogi",
-    "chess",
-    "connect_four",
-    "gardner_chess",
-    "go_9x9",
-    "go_19x19",
-    "othello",
-    "shogi",
-    "tic_tac_toe",
-)
 
 _games: dict[str, type] = {kind.name: kind for kind in (Hex, ChineseCheckers, DotsAndBoxes)}
 

@@ -1,6 +1,7 @@
 """Plays a batch of random games of each kind, says how they ended, and draws some of them.
 
     python -m experiments.gallery --games 4096
+    python -m experiments.gallery --import my_games     # and games that a module of your own registers
 
 Writes `runs/gallery/index.html`, a page of final boards.
 """
@@ -8,7 +9,9 @@ Writes `runs/gallery/index.html`, a page of final boards.
 import dataclasses
 import html
 import pathlib
+import sys
 import time
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +22,7 @@ from rich.progress import track
 from rich.table import Table
 
 import azjax
+from azjax.cli import imports
 from azjax.common import atomic
 from azjax.envs.core import Game, random_action
 
@@ -43,6 +47,13 @@ GAMES = {
 }
 
 
+def games_with(modules: Sequence[str]) -> dict[str, tuple[str, dict[str, int]]]:
+    """The games of the page, and those that own modules register."""
+    known = azjax.available_games()
+    imports.run(modules)
+    return GAMES | {name: (name, {}) for name in azjax.available_games() if name not in known}
+
+
 def play(game: Game, key: jax.Array, games: int):
     """Random games to the end: final states, last actions [games], plies [games], rewards [games, 2]."""
 
@@ -64,13 +75,13 @@ def play(game: Game, key: jax.Array, games: int):
     return x, last, plies, jax.vmap(game.rewards)(x)
 
 
-def main(config: Config) -> None:
-    """Plays, prints a table, writes the page."""
+def main(config: Config, games: dict[str, tuple[str, dict[str, int]]] = GAMES) -> None:
+    """Plays each game, given as its title -> its name and options; prints a table, writes the page."""
     table = Table(title=f"{config.games:,} random games of each kind")
     for column in ("game", "first player wins", "draws", "mean length", "games/s"):
         table.add_column(column, justify="left" if column == "game" else "right")
     page = ["<!doctype html><meta charset='utf-8'><title>azjax gallery</title><h1>Random games</h1>"]
-    for title, (name, options) in track(GAMES.items(), description="playing", transient=True):
+    for title, (name, options) in track(games.items(), description="playing", transient=True):
         game = azjax.make(name, **options).game
         compiled = jax.jit(lambda key, game=game: play(game, key, config.games))
         jax.block_until_ready(compiled(jax.random.key(config.seed + 1)))
@@ -99,4 +110,10 @@ def main(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Config, description=__doc__))
+    try:
+        modules, others = imports.taken_out(sys.argv[1:])
+        settings = tyro.cli(Config, args=others, description=__doc__)
+        games = games_with(modules)
+    except ValueError as error:
+        sys.exit(f"gallery: {error}")
+    main(settings, games)

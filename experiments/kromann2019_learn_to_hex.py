@@ -297,7 +297,7 @@ def _note(method: str, opponent: str, found: dict[str, Any], result: dict[str, A
     return (
         f"{method}: {100 * result['score']:.1f} % ({low:.1f} to {high:.1f}) against {opponent},"
         f" {result['games']} games; learned in {found['cpu_minutes']:.1f} CPU minutes,"
-        f" {found['games']:,} games a session."
+        f" {found['games']:,} games per session."
     )
 
 

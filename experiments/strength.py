@@ -8,7 +8,7 @@ by search and by the raw policy; games against UCT from every first move, in whi
 solver says wins. Chinese Checkers: in how many positions drawn from the whole game the value is kept and its sign is
 right; games against UCT with a distance evaluation and against the perfect player. Dots and Boxes: the same of such
 positions; games of the network alone, and averaged over the board's symmetries, against the rule-based `hard`;
-Berlekamp's problems. Games of pgx: games against UCT.
+Berlekamp's problems. Any other game: games against UCT.
 
 Nobody is asked about a position that the run opened games with: those are left out, and counted. Every share comes with
 its number of positions or games, every match with the number of different games. The run's agent, configuration and
@@ -33,7 +33,7 @@ from azjax.agents import make_agent
 from azjax.cli import progress
 from azjax.common import atomic
 from azjax.common.keys import root, stream
-from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex, PgxGame
+from azjax.envs import Hex
 from azjax.envs.core import GameState
 from azjax.evaluation import dots_judges, suites
 from azjax.evaluation import truth as ground_truth
@@ -72,7 +72,7 @@ class Judged:
         self.config, self.params = checkpoint.load_agent(config.run)
         self.game = self.config.game
         self.opened = openings_of(self.config)
-        default = 128 if isinstance(self.game, ChineseCheckers) else 64
+        default = 128 if self.game.name == "chinese_checkers" else 64
         self.searches = {
             f"{count} simulations ({kind})": f"az:{config.run}?sims={count}&search={kind}"
             for kind in config.search
@@ -236,18 +236,18 @@ def games_row(judged: Judged, agent: str, opponent: str, pairs: int) -> Rows:
     }
 
 
-MEASURES: dict[type, Callable[[Config, Judged], Rows]] = {
-    Hex: hex_rows,
-    ChineseCheckers: checkers_rows,
-    DotsAndBoxes: dots_rows,
-    PgxGame: plain_rows,
+# By the name of the game; of any other only games against UCT.
+MEASURES: dict[str, Callable[[Config, Judged], Rows]] = {
+    "hex": hex_rows,
+    "chinese_checkers": checkers_rows,
+    "dots_and_boxes": dots_rows,
 }
 
 
 def main(config: Config) -> None:
     """Measures a run and keeps what was found, with its configuration and curve."""
     judged = Judged(config)
-    rows = MEASURES[type(judged.game)](config, judged)
+    rows = MEASURES.get(judged.game.name, plain_rows)(config, judged)
     table = Table("what", "measured", title=str(config.run))
     for row in rows.items():
         table.add_row(*row)

@@ -22,28 +22,23 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 
-from azjax.training import distributed
+import jax
+import numpy as np
+import tyro
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
-distributed.make_cores_devices()
-
-import jax  # noqa: E402
-import numpy as np  # noqa: E402
-import tyro  # noqa: E402
-from rich import box  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
-
-from azjax import theses, training  # noqa: E402
-from azjax.agents import make_agent  # noqa: E402
-from azjax.cli import progress  # noqa: E402
-from azjax.common import atomic  # noqa: E402
-from azjax.evaluation import suites  # noqa: E402
-from azjax.positions import PositionLine  # noqa: E402
-from azjax.positions import sets as position_sets  # noqa: E402
-from azjax.training import alphazero as run  # noqa: E402
-from azjax.training import checkpoint  # noqa: E402
-from azjax.training.config import TrainConfig  # noqa: E402
-from experiments.strength import first_move_values  # noqa: E402
+from azjax import theses, training
+from azjax.agents import make_agent
+from azjax.cli import progress
+from azjax.common import atomic
+from azjax.evaluation import suites
+from azjax.positions import PositionLine
+from azjax.positions import sets as position_sets
+from azjax.training import alphazero, checkpoint, distributed
+from azjax.training.config import TrainConfig
+from experiments.strength import first_move_values
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "strength_per_minute"
 RAW = "raw policy"
@@ -98,7 +93,7 @@ class Started:
     def __init__(self, config: TrainConfig):
         trainer = training.make_trainer(config, training.make_mesh())
         self.state = trainer.init(jax.random.key(config.seed))
-        self._iteration, _ = run.compile_iteration(trainer, self.state)
+        self._iteration, _ = alphazero.compile_iteration(trainer, self.state)
 
     def advance(self, iterations: int, watch: Callable[[int], None] = lambda done: None) -> float:
         """Trains on; returns the seconds it took."""
@@ -208,4 +203,5 @@ def tabulate(rows: list[dict]) -> Table:
 
 
 if __name__ == "__main__":
+    distributed.make_cores_devices()
     main(tyro.cli(Config, description=__doc__))

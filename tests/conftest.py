@@ -37,7 +37,10 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("suite")
 
 # From the longest on. Begun last, one of them would keep a single core busy at the end.
-LONGEST = ("step", "behaviour", "tree", "search", "checkpoint", "package", "td", "es")
+LONGEST = (
+    *("processes", "docs", "karki2024", "jacobsen2019", "openings_database", "daliri2022"),
+    *("behaviour", "agents", "checkpoint", "td", "search", "step", "es", "tree"),
+)
 
 
 def pytest_addoption(parser):

@@ -14,7 +14,7 @@ import numpy as np
 
 from azjax import theses
 from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex
-from azjax.training import alphazero as run
+from azjax.training import alphazero
 from azjax.training.config import TrainConfig
 
 ITERATIONS = 2
@@ -84,7 +84,9 @@ def main(folder: pathlib.Path, names: list[str]) -> None:
     for number, (config, alike) in enumerate(programs(names).items()):
         for devices in (1, None):  # None is what a user gets who asks for nothing
             said = []
-            finished = run.train(config, folder / f"{number}-{devices}", devices=devices, say=said.append)
+            finished = alphazero.train(
+                config, folder / f"{number}-{devices}", devices=devices, say=said.append
+            )
             rows = finished.read_metrics()
             weights = finished.load_agent(finished.snapshots[-1])
             answer = {

@@ -1,6 +1,6 @@
 """Small runs that the training tests share; also a script, for tests that need a process of their own.
 
-python -m tests.training_cases devices 1,2,4,8,16    # one JSON line a number of devices
+python -m tests.training_cases devices 1,2,4,8,16    # one JSON line per number of devices
 python -m tests.training_cases train FOLDER 12     # a run, as the command line makes it
 """
 
@@ -17,8 +17,7 @@ from azjax import training
 from azjax.envs import Hex
 from azjax.evaluation.live import make_judge
 from azjax.nn.networks import NetworkConfig
-from azjax.training import alphazero as run
-from azjax.training import replay
+from azjax.training import alphazero, checkpoint, replay
 from azjax.training.config import (
     EvaluationConfig,
     OptimiserConfig,
@@ -39,6 +38,13 @@ SMALL = TrainConfig(
     iterations=12,
     save_every=2,
 )
+
+
+def create_run(path, config) -> checkpoint.Run:
+    """The folder of a new run, without any iteration."""
+    run = checkpoint.new_run(path, config)
+    run.begin()
+    return run
 
 
 def timeless(row: dict) -> dict:
@@ -102,7 +108,7 @@ def main(arguments: list[str]) -> None:
     else:
         folder, iterations = arguments[1], int(arguments[2])
         config = dataclasses.replace(SMALL, iterations=iterations)
-        run.train(
+        alphazero.train(
             config,
             folder,
             resume="--resume" in arguments,

@@ -357,7 +357,8 @@ _FORMS = {
         games=("dots_and_boxes",),
     ),
     "hexy": _Form(
-        "alpha-beta over electrical resistance with virtual connections, after Hexy; depth, width, and seconds a move",
+        "alpha-beta over electrical resistance with virtual connections, after Hexy;"
+        " depth, width, and seconds per move",
         _from("hexy"),
         options={"depth": texts.count, "width": texts.count, "seconds": texts.number_from_0},
         games=("hex",),

@@ -80,7 +80,7 @@ def search_agent(
       game: what is played; may have another board than the run's if the network has convolutional heads.
       run: its folder, or an `agent.npz`.
       name: of the agent.
-      sims: simulations a move; None for 64, or with a time limit for as many as there is time for.
+      sims: simulations per move; None for 64, or with a time limit for as many as there is time for.
       seconds: think so long about a move at most, by PUCT and about one position at a time.
       reuse: go on with the tree of the move before, by PUCT.
       turns: Dots and Boxes: search whole turns, see `azjax.solvers.dots.turns`.

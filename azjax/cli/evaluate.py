@@ -76,7 +76,7 @@ def run(arguments: list[str]) -> None:
 
 
 def to_table(found: Evaluation, most: int = 6) -> Table:
-    """What a judge found: a row a number, a column an iteration."""
+    """What a judge found: a row per number, a column per iteration."""
     table = screen.of_grid(found.grid(most))
     for column in table.columns[1:]:
         column.no_wrap = True

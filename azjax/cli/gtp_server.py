@@ -44,7 +44,7 @@ class GtpError(Exception):
     """What a command answers with `?`."""
 
 
-class Position(NamedTuple):
+class SeenBoard(NamedTuple):
     """The board as the agent sees it, and on which side of the mirror that is."""
 
     x: HexState
@@ -59,7 +59,7 @@ class Position(NamedTuple):
         """The colour that a player of `x` has in the protocol; likewise the other way round."""
         return 1 - player if self.mirrored else player
 
-    def to_move(self, colour: int) -> "Position":
+    def to_move(self, colour: int) -> "SeenBoard":
         """The same board with that colour to move."""
         return self._replace(x=self.x._replace(current_player=jnp.int32(self.colour(colour))))
 
@@ -122,7 +122,7 @@ class Server:
         return command.run(self, *arguments) or ""
 
     @property
-    def _now(self) -> Position:
+    def _now(self) -> SeenBoard:
         return self._positions[-1]
 
     def _change_game(self, game: Hex) -> None:
@@ -133,10 +133,10 @@ class Server:
         self._clear()
 
     def _clear(self) -> None:
-        self._set_positions([Position(self.game.init(jax.random.key(0)))])
+        self._set_positions([SeenBoard(self.game.init(jax.random.key(0)))])
         self._seconds_left = [self._game_seconds, self._game_seconds]
 
-    def _set_positions(self, positions: list[Position]) -> None:
+    def _set_positions(self, positions: list[SeenBoard]) -> None:
         # A resignation is no move: whoever plays on or takes a move back after it has forgotten it.
         self._positions, self._resigned = positions, None
 
@@ -190,7 +190,7 @@ class Server:
 
     def play_game(self, *moves: str) -> None:
         """Plays moves from the empty board on, Black first; after a swap White moves again, as in HexGui."""
-        positions, colour = [Position(self.game.init(jax.random.key(0)))], 0
+        positions, colour = [SeenBoard(self.game.init(jax.random.key(0)))], 0
         for move in moves:
             if positions[-1].winner is not None:
                 raise GtpError(f"illegal move: the game is over before {_short(move)}")
@@ -217,7 +217,7 @@ class Server:
         self._become(game.size, game.swap)
         self._clear()
         mirrored = [swap in record.moves[:ply] for ply in range(len(states))]
-        self._set_positions([Position(*pair) for pair in zip(states, mirrored)])
+        self._set_positions([SeenBoard(*pair) for pair in zip(states, mirrored)])
 
     def genmove(self, colour: str) -> str:
         """Chooses a move and plays it; after the end it resigns, as referees expect it."""
@@ -366,7 +366,7 @@ class Server:
         position = self._now.to_move(_colour(colour))
         return "" if position.winner is not None else " ".join(self._winning_moves(position))
 
-    def _winning_moves(self, position: Position) -> list[str]:
+    def _winning_moves(self, position: SeenBoard) -> list[str]:
         moves = self._solve(lambda solver, x: solver.winning_moves(x), position.x)
         return self._texts(position, moves.result > 0)
 
@@ -380,7 +380,7 @@ class Server:
             raise GtpError(f"cannot solve: {error}") from error
         return question(self._solver, x)
 
-    def _shown(self, position: Position) -> HexState:
+    def _shown(self, position: SeenBoard) -> HexState:
         """The board as the protocol has it."""
         x = position.x
         if not position.mirrored:
@@ -389,7 +389,7 @@ class Server:
             -x.board[self.game.action_frames[1][: self.game.size**2]], 1 - x.current_player, x.over
         )
 
-    def _after(self, position: Position, colour: int, move: str) -> Position:
+    def _after(self, position: SeenBoard, colour: int, move: str) -> SeenBoard:
         """The position after a move; raises GtpError if it is illegal."""
         position = position.to_move(colour)
         try:
@@ -399,12 +399,12 @@ class Server:
         except MoveError as error:
             raise GtpError(f"illegal move: {error}") from error
         x = _step(self.game)(position.x, self.game.action_frames[int(position.mirrored)][action])
-        return Position(x, position.mirrored or action == self.game.size**2)
+        return SeenBoard(x, position.mirrored or action == self.game.size**2)
 
-    def _text(self, position: Position, action: int) -> str:
+    def _text(self, position: SeenBoard, action: int) -> str:
         return self.game.action_to_text(self.game.action_frames[int(position.mirrored)][action])
 
-    def _texts(self, position: Position, mask: np.ndarray) -> list[str]:
+    def _texts(self, position: SeenBoard, mask: np.ndarray) -> list[str]:
         """The moves where the mask is True: the swap, then the cells row by row."""
         shown = np.flatnonzero(np.asarray(mask)[self.game.action_frames[int(position.mirrored)]])
         return sorted(map(self.game.action_to_text, shown), key=lambda text: text != SWAP_TEXT)

@@ -85,7 +85,7 @@ def next_commands(out: pathlib.Path) -> list[list[str]]:
 def progress_line(row: dict[str, Any]) -> str:
     """How things stand at a point."""
     scores = ", ".join(f"{_percent(row[opponent])} against {opponent}" for opponent in session.OPPONENTS)
-    return f"point {row['iteration']}, {row['games']:,} games a session: wins {scores}"
+    return f"point {row['iteration']}, {row['games']:,} games per session: wins {scores}"
 
 
 def summary(rows: list[dict[str, Any]]) -> Table:

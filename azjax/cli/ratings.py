@@ -20,7 +20,7 @@ class RatingOptions:
     """How players are rated."""
 
     rating: Literal["likelihood", "bayesian"] = "likelihood"
-    prior: FromZero = 1.0  # likelihood: virtual games a player, half won; 0 for none
+    prior: FromZero = 1.0  # likelihood: virtual games per player, half won; 0 for none
     anchor: str | None = None  # likelihood: the player whose rating is known; default the mean is 0
     anchor_elo: float = 0.0
 
@@ -41,7 +41,7 @@ class RatingsCommand(RatingOptions):
         tyro.MISSING
     )
     """All their games count together."""
-    pgn: pathlib.Path | None = None  # also write the games here, one a line
+    pgn: pathlib.Path | None = None  # also write the games here, one per line
     json: bool = False  # print JSON instead of a table
 
 

@@ -15,8 +15,7 @@ from azjax.learners import session
 from azjax.learners.es import ESConfig
 from azjax.learners.supervised import SupervisedConfig
 from azjax.learners.td import TDConfig
-from azjax.training import alphazero as training_run
-from azjax.training import checkpoint
+from azjax.training import alphazero, checkpoint
 from azjax.training.config import TrainConfig
 
 KINDS = {TrainConfig: "train", SupervisedConfig: "supervised", TDConfig: "td", ESConfig: "es"}
@@ -49,7 +48,7 @@ def run(arguments: list[str]) -> int:
         config = dataclasses.replace(config, iterations=command.iterations)
     method, out = KINDS[type(config)], command.run
     if method == "train":
-        resume = functools.partial(training_run.train, config, out, resume=True, judge=live.make_judge)
+        resume = functools.partial(alphazero.train, config, out, resume=True, judge=live.make_judge)
         return train.watched(resume, f"{config.game}, folder {out}", out, config.iterations, command)
     for option in ("distributed", "tensorboard", "devices")[: 2 if method == "supervised" else 3]:
         if getattr(command, option):

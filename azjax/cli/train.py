@@ -16,11 +16,10 @@ from azjax.common import remote
 from azjax.common.checked import Count, Number
 from azjax.evaluation import live
 from azjax.plots import report
-from azjax.training import alphazero as training_run
-from azjax.training import checkpoint
+from azjax.training import alphazero, checkpoint
 from azjax.training.config import ConfigError, TrainConfig
 
-Watcher = Callable[[training_run.IterationReport], None]
+Watcher = Callable[[alphazero.IterationReport], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +53,7 @@ def run(arguments: list[str]) -> int:
     name, command = options.of_preset(TrainCommand, _with_word(arguments), "azjax train")
     out = command.out or pathlib.Path("runs") / name.replace("/", "-")
     train = functools.partial(
-        training_run.train,
+        alphazero.train,
         command.config,
         out,
         resume={"no": False, "yes": True, "auto": "auto"}[command.resume],
@@ -133,7 +132,7 @@ def _tensorboard_watcher(out: pathlib.Path) -> Watcher:
         raise ConfigError("--tensorboard needs another package: pip install 'azjax[tensorboard]'") from None
     writer = None
 
-    def watch(progress: training_run.IterationReport) -> None:
+    def watch(progress: alphazero.IterationReport) -> None:
         nonlocal writer
         writer = writer or SummaryWriter(
             str(out / "tensorboard")
@@ -148,7 +147,7 @@ def _tensorboard_watcher(out: pathlib.Path) -> Watcher:
 
 
 def _all_of(watchers: list[Watcher]) -> Watcher:
-    def watch(progress: training_run.IterationReport) -> None:
+    def watch(progress: alphazero.IterationReport) -> None:
         for watcher in watchers:
             watcher(progress)
 

@@ -34,6 +34,9 @@ class Agent(NamedTuple):
     on_host: bool = False
     close: Callable[[], None] = lambda: None  # ends what the agent has started, such as an engine's process
 
+    def __repr__(self) -> str:
+        return f"Agent({self.name!r})"
+
 
 class AgentError(ValueError):
     """A text that names no agent, or one that cannot play this game; the message says what would."""

@@ -75,7 +75,7 @@ def read_object(path: str | os.PathLike, what: str = "JSON file") -> dict[str, A
 def read_objects(
     path: str | os.PathLike, what: str = "file of JSON lines", *, may_be_cut: bool = False
 ) -> list[tuple[int, dict[str, Any]]]:
-    """The JSON objects of a file, one a line, with the numbers of their lines; empty lines are skipped.
+    """The JSON objects of a file, one per line, with the numbers of their lines; empty lines are skipped.
 
     Args:
       path: the file.

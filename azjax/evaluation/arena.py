@@ -57,7 +57,7 @@ class Outcomes(NamedTuple):
 
 
 class Played(NamedTuple):
-    """The games of a match, one a row."""
+    """The games of a match, one per row."""
 
     record: np.ndarray  # [games, max_plies] int32 actions, the opening's included; -1 after the end
     plies: np.ndarray  # [games] int32, the opening's included
@@ -255,7 +255,7 @@ def _as_agent(agent: Agent | Act) -> Agent:
 
 
 def _lay_out(game: Game, pairs: int, openings: Sequence[PositionLine]) -> tuple[list[str | None], GameTable]:
-    """The games before any random move, one a pair, and where they start."""
+    """The games before any random move, one per pair, and where they start."""
     record = np.full((pairs, game.max_plies), -1, np.int32)
     plies = np.zeros(pairs, np.int32)
     starts: list[str | None] = [None] * pairs

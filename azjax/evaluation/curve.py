@@ -1,6 +1,6 @@
 """What judges find over checkpoints: measured once, and kept in a file.
 
-The file has JSON lines, one a checkpoint, and grows: what has been measured is not measured again.
+The file has JSON lines, one per checkpoint, and grows: what has been measured is not measured again.
 """
 
 import json

@@ -109,7 +109,7 @@ def over_board_sizes(
       make_agent: the agent for a board; a network needs convolutional heads to play on all.
       make_opponent: its opponent.
       sizes: rows and columns of boxes.
-      pairs: of games a board, each opening with both colours.
+      pairs: of games per board, each opening with both colours.
       key: for the openings and for agents that draw.
       random_plies: moves of an opening, drawn at random.
       openings: the positions to start from on a board, used in turn; none for the empty board.

@@ -25,7 +25,7 @@ class Evaluation(NamedTuple):
     judge: str  # the text that names it
     rows: list[
         curve.Row
-    ]  # one a checkpoint, in order of iterations; what stands in them is the judge's affair
+    ]  # one per checkpoint, in order of iterations; what stands in them is the judge's affair
     path: pathlib.Path  # where they are kept, one JSON object a line
 
     def numbers(self) -> list[str]:
@@ -33,7 +33,7 @@ class Evaluation(NamedTuple):
         return curve.numbers_in(self.rows[-1])
 
     def grid(self, most: int = 6) -> tables.Grid:
-        """A row a number and a column an iteration, at most so many of them; in HTML with the curve of all."""
+        """A row per number and a column per iteration, at most so many of them; in HTML with the curve of all."""
         shown = curve.spread_out(self.rows, most)
         rows, pictures = [], []
         for name in self.numbers():

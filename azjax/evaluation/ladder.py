@@ -1,6 +1,6 @@
 """The ladder of UCT players that a run climbs while it trains: OpenSpiel's evaluator (Daliri 2022).
 
-Level n plays S(n) = simulations * 10^(n / 2) simulations a move and backs up proven results. Games alternate colours,
+Level n plays S(n) = simulations * 10^(n / 2) simulations per move and backs up proven results. Games alternate colours,
 and the score of a level is that of its newest games, up to a window of 100. It shows the progress of a run in
 metrics.jsonl and in its report, and is no measure to compare runs by.
 

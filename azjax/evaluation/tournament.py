@@ -344,7 +344,7 @@ def cross_svg(table: CrossTable, *, theme: str = "light", scale: float = 1.0) ->
 
 
 def to_pgn(results: Results) -> str:
-    """One line a game for other rating programs: White is who moved first, as in Jacobsen 2019; no moves."""
+    """One line per game for other rating programs: White is who moved first, as in Jacobsen 2019; no moves."""
     return pgn.write(pgn.of_scores(results.scores()))
 
 

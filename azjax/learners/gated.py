@@ -302,7 +302,7 @@ def _orders(config: GatedConfig, number: int, key: jax.Array) -> list[np.ndarray
 def of_peters2018(
     rows: int, columns: int, *, teacher: str, turns: bool, simulations: int, iterations: int
 ) -> GatedConfig:
-    """The self-play of Peters 2018: 512 samples an iteration, one search each, from the last contender on."""
+    """The self-play of Peters 2018: 512 samples per iteration, one search each, from the last contender on."""
     thesis = peters2018.config(rows, columns, iterations)
     return GatedConfig(
         game=thesis.game,

@@ -28,7 +28,7 @@ import optax
 from azjax.envs.core import Game, GameState
 from azjax.nn import make_evaluator, make_network
 from azjax.nn.networks import Params
-from azjax.training import loss as learner
+from azjax.training import loss as objective
 from azjax.training.config import TrainConfig
 from azjax.training.replay import StoredPosition
 
@@ -182,8 +182,8 @@ class Host:
         network = make_network(config.network, config.game)
         evaluate = make_evaluator(config.game, network)
         self._ask_network = jax.jit(lambda params, states: evaluate(params, jax.random.key(0), states))
-        self._optimiser = learner.make_optimiser(config.optimiser)
-        self._loss = learner.make_loss(config.game, network, config.optimiser)
+        self._optimiser = objective.make_optimiser(config.optimiser)
+        self._loss = objective.make_loss(config.game, network, config.optimiser)
         self.params = network.init(jax.random.key(seed))
         self._opt_state = self._optimiser.init(self.params.weights)
 
@@ -251,7 +251,7 @@ class Host:
     @functools.cached_property
     def _update(self) -> Callable:
         def update(params: Params, opt_state: optax.OptState, keys: jax.Array, batch: StoredPosition):
-            return learner.update(self._loss, self._optimiser, params, opt_state, keys, batch, None)
+            return objective.update(self._loss, self._optimiser, params, opt_state, keys, batch, None)
 
         return jax.jit(update)
 

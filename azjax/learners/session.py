@@ -33,7 +33,7 @@ FIELDS |= {f"{opponent}{part}": tuple[float, ...] for opponent in OPPONENTS for 
 
 
 class SessionState(NamedTuple):
-    """All there is of a run; every part but the last has one row a session."""
+    """All there is of a run; every part but the last has one row per session."""
 
     learned: Any  # the learner's states
     previous: Params  # the agents of the last point
@@ -45,7 +45,7 @@ class SessionState(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What a point reports, one row a session."""
+    """What a point reports, one row per session."""
 
     scores: jax.Array  # [sessions, 2] of this point's games against random and previous
     totals: jax.Array  # [sessions, 2] of all games so far
@@ -227,7 +227,7 @@ def make_learning(config: LearnerConfig, make_opponent: MakeOpponent | None = No
 
 
 def point_row(config: LearnerConfig, learner: Learner, iteration: int, measured: Measured) -> dict[str, Any]:
-    """One line of metrics.jsonl: lists have one number a session."""
+    """One line of metrics.jsonl: lists have one number per session."""
     games = config.every * learner.games_per_step
     row = {
         "iteration": iteration,

@@ -35,7 +35,7 @@ from azjax.positions.drawn import random_positions
 from azjax.positions.labelled import Label, Labelled
 from azjax.search.tree import split_key
 from azjax.training import alphazero, checkpoint, loop, make_mesh
-from azjax.training import loss as learner
+from azjax.training import loss as objective
 from azjax.training.config import AnyGame, OptimiserConfig, SearchConfig, TrainConfig
 from azjax.training.replay import StoredPosition
 from azjax.training.step import DEVICES
@@ -113,7 +113,7 @@ class Measured(NamedTuple):
     iteration: jax.Array  # [] int32
     positions: Counter  # learned from so far
     updates: Counter  # steps of the optimiser so far
-    losses: learner.Losses  # means over the updates
+    losses: objective.Losses  # means over the updates
     skipped_updates: jax.Array  # [] int32, so far, for gradients that were not finite
     skipped_in_a_row: jax.Array  # [] int32
     learning_rate: jax.Array  # [] of the last update
@@ -122,7 +122,7 @@ class Measured(NamedTuple):
 def check_memory(config: SupervisedConfig) -> None:
     """Raises TooMuchMemoryError unless the network and the positions of an iteration fit into memory."""
     game = without_past(config.game)
-    network, optimiser = make_network(config.network, config.game), learner.make_optimiser(config.optimiser)
+    network, optimiser = make_network(config.network, config.game), objective.make_optimiser(config.optimiser)
     params = jax.eval_shape(network.init, jax.random.key(0))
     learned = params, params, jax.eval_shape(optimiser.init, params.weights)
     labelled = memory.size_of(jax.eval_shape(game.init, jax.random.key(0))) + 4 + game.num_actions
@@ -254,9 +254,9 @@ def make_learning(
     divided, everywhere = PartitionSpec(DEVICES), PartitionSpec()
     by_batch = PartitionSpec(None, DEVICES)
     network = make_network(config.network, config.game, axis_name=DEVICES)
-    optimiser = learner.make_optimiser(config.optimiser)
+    optimiser = objective.make_optimiser(config.optimiser)
     rate = config.optimiser.schedule()
-    loss_of = learner.make_loss(game, network, _losses_of(config, data), DEVICES)
+    loss_of = objective.make_loss(game, network, _losses_of(config, data), DEVICES)
 
     def init(key: jax.Array) -> SupervisedState:
         network_key, key = jax.random.split(key)
@@ -272,9 +272,9 @@ def make_learning(
             updates=nothing,
         )
 
-    def one_update(state: SupervisedState, batch: StoredPosition) -> tuple[SupervisedState, learner.Losses]:
+    def one_update(state: SupervisedState, batch: StoredPosition) -> tuple[SupervisedState, objective.Losses]:
         key, loss_keys = split_key(state.key, 2)
-        params, opt_state, losses = learner.update(
+        params, opt_state, losses = objective.update(
             loss_of, optimiser, state.params, state.opt_state, loss_keys, batch, DEVICES
         )
         average = optax.incremental_update(params, state.average, 1.0 - config.optimiser.ema)
@@ -292,8 +292,8 @@ def make_learning(
             positions=state.positions,
             updates=state.updates,
             losses=jax.tree.map(jnp.mean, losses),
-            skipped_updates=learner.skipped_updates(state.opt_state),
-            skipped_in_a_row=learner.skipped_in_a_row(state.opt_state),
+            skipped_updates=objective.skipped_updates(state.opt_state),
+            skipped_in_a_row=objective.skipped_in_a_row(state.opt_state),
             learning_rate=rate(state.updates.clipped()),
         )
         return state, measured

@@ -34,7 +34,7 @@ class TDConfig(LearnerConfig):
     )
     trace: Share = 0.0  # lambda: 0 learns from the next position, 1 from the result alone
     epsilon: Share = 0.1  # how often a training move is random
-    games: Count = 256  # side by side in a step; the weights change once a step
+    games: Count = 256  # side by side in a step; the weights change once per step
     optimiser: Literal["sgd", "momentum", "adam"] = "adam"
     learning_rate: Positive = 1e-3
     evaluation_epsilon: Share = 0.0

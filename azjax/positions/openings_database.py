@@ -8,7 +8,7 @@ The thesis draws a row for every training game and plays its moves before the ag
     positions(id INTEGER PRIMARY KEY, move TEXT NOT NULL, player INTEGER NOT NULL,
               first_move INTEGER REFERENCES positions, second_move INTEGER REFERENCES positions)
 
-with one row a position. `move` is the last move. `player` is who is to move after it. `first_move` is the row of the
+with one row per position. `move` is the last move. `player` is who is to move after it. `first_move` is the row of the
 position after the first move, `second_move` that after the second one, both empty in a row of one move, the second
 in a row of two. (The thesis leaves open which of the two is which.)
 
@@ -187,7 +187,7 @@ def unfinished(game: Game, openings: Sequence[Moves]) -> list[Moves]:
 
 
 def write_position_file(path: str | os.PathLike, game: Game, openings: Sequence[Moves]) -> None:
-    """Writes a position file to start self-play from, a line an opening; see `azjax.positions`."""
+    """Writes a position file to start self-play from, a line per opening; see `azjax.positions`."""
     if not openings:
         raise GameError("there is no opening to write after which the game goes on; choose other lengths")
     about = positions.describe_game(game)

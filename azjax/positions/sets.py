@@ -105,7 +105,7 @@ def in_parts(
     Args:
       function: (states [n, ...], *arguments [n, ...]) -> a pytree of [n, ...].
       states: the positions.
-      arguments: what else it takes, a row a position.
+      arguments: what else it takes, a row per position.
       rows_per_call: how many at a time. Batches are padded to one of few sizes, so that few programs are compiled.
     """
     number = size_of(states)

@@ -71,7 +71,7 @@ class Draws(NamedTuple):
     depth: jax.Array | int  # [] int32, of the node in question
 
     def keys(self) -> jax.Array:
-        """[batch] keys, as mctx splits them: once a level."""
+        """[batch] keys, as mctx splits them: once per level."""
 
         def next_level(_, keys):
             return split_key(keys, 2)[0]

@@ -366,7 +366,7 @@ def _bounded(text: str) -> str:
 
 
 def _about_game(name: str) -> dict[str, Any]:
-    if name in envs.registry.BOARD_GAMES:
+    if name in envs.pgx_names.BOARD_GAMES:
         return {"name": name, "options": []}
     options = []
     kind = envs.game_class(name)

@@ -110,11 +110,6 @@ class Thinker:
         self._rate: float | None = None  # simulations per second of a single position
         self.compiled: set[Any] = set()
 
-    @property
-    def has_network(self) -> bool:
-        """Whether there is a prior and a value without search."""
-        return self._opine is not None
-
     def params(self, step: int | None = None) -> Any:
         """The weights of a checkpoint; None for the agent's own."""
         step = self._own_step if step is None else step

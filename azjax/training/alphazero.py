@@ -14,7 +14,7 @@ from azjax import training
 from azjax.common import keys, remote
 from azjax.nn import Params
 from azjax.training import Metrics, TrainState, checkpoint, loop, seen
-from azjax.training import loss as learner
+from azjax.training import loss as objective
 from azjax.training.config import TrainConfig
 from azjax.training.selfplay import Openings
 from azjax.training.step import Schedule, SearchFactory
@@ -27,7 +27,7 @@ Judge = Callable[[Params, int], dict[str, Any]]
 
 
 class IterationReport(NamedTuple):
-    """What the loop tells whoever watches it, once an iteration."""
+    """What the loop tells whoever watches it, once per iteration."""
 
     row: dict[str, Any]  # what goes to metrics.jsonl
     iterations: int  # how many there will be
@@ -43,7 +43,7 @@ def train(
     init_from: str | os.PathLike | None = None,
     judge: Callable[[TrainConfig], Judge] | None = None,
     search: SearchFactory | None = None,
-    loss: learner.LossFactory | None = None,
+    loss: objective.LossFactory | None = None,
     openings: Openings | str | None = None,
     value_targets: ValueTargets | None = None,
     schedule: Schedule | None = None,
@@ -307,7 +307,7 @@ def check_carried(state: TrainState, compiled: Any) -> None:
 
 def counters(state: TrainState) -> TrainState:
     """The parts of a state of which `metrics_row` tells; the others are None."""
-    counted = learner.counters(state.opt_state)
+    counted = objective.counters(state.opt_state)
     return state._replace(params=None, average=None, lanes=None, ring=None, key=None, opt_state=counted)
 
 
@@ -333,6 +333,6 @@ def metrics_row(state: TrainState, metrics: Metrics) -> dict[str, Any]:
         "loss": {name: float(value) for name, value in losses._asdict().items()},
         "stored": int(metrics.stored),
         "skipped_updates": int(metrics.skipped_updates),
-        "skipped_in_a_row": int(learner.skipped_in_a_row(state.opt_state)),
+        "skipped_in_a_row": int(objective.skipped_in_a_row(state.opt_state)),
         "learning_rate": float(metrics.learning_rate),
     }

@@ -1,7 +1,7 @@
 """Runs on disk: a folder that holds a run whole, so that it can go on where it stopped.
 
     runs/NAME/config.json     the configuration and the versions it began with
-              metrics.jsonl   one line an iteration
+              metrics.jsonl   one line per iteration
               checkpoints/N/  everything after iteration N: state/ by orbax, a copy of config.json, and manifest.json
                               with the checksums of all of them; a save appears whole or not at all
               agents/N.npz    the averaged weights of every save
@@ -33,7 +33,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 from jax.experimental import multihost_utils
 
-from azjax.common import atomic, files, remote
+from azjax.common import atomic, files, remote, tables
 from azjax.common.checked import ConfigError, check_value, is_finite, shown
 from azjax.common.remote import checksum as _checksum
 from azjax.nn.networks import Network, Params, make_network
@@ -48,6 +48,14 @@ FORMAT = 3  # changes whenever a field of the configurations, or what a run make
 # What config.json may tell beside the configuration.
 _ABOUT = {"own_parts?": tuple[str, ...], "init_from?": str, "versions?": dict}
 KEPT = 3  # newest checkpoints of a run
+# What a run shows of itself: the columns, and where their numbers lie in a line of metrics.jsonl.
+_SHOWN = {
+    "steps": ("steps",),
+    "positions": ("positions",),
+    "games": ("games",),
+    "policy loss": ("loss", "policy"),
+    "value loss": ("loss", "value"),
+}
 _PACKAGES = ("azjax", "jax", "flax", "optax", "mctx", "pgx", "orbax-checkpoint", "numpy")
 
 
@@ -90,6 +98,26 @@ class Run:
     def address(self) -> str:
         """Where people find it: its folder, or that of a bucket of which the folder is a copy."""
         return str(self.path if self.bucket is None else self.bucket.remote)
+
+    def grid(self, most: int = 6) -> tables.Grid:
+        """Some iterations as a table, the last one among them; in HTML with how the loss went."""
+        rows = self.read_metrics()
+        columns = [name for name, place in _SHOWN.items() if rows and _number_at(rows[-1], place) is not None]
+        chosen = sorted({round(at) for at in np.linspace(0, len(rows) - 1, min(most, len(rows)))})
+        losses = [_number_at(row, ("loss", "total")) for row in rows]
+        curve = tables.sparkline([loss for loss in losses if loss is not None])
+        return tables.Grid(
+            columns=("iteration", *columns),
+            rows=[
+                (str(rows[at].get("iteration")), *(_as_text(rows[at], _SHOWN[name]) for name in columns))
+                for at in chosen
+            ],
+            title=f"{self.config.game}, {len(rows):,} of {self.config.iterations:,} iterations, {self.address}",
+            pictures=[curve if at == chosen[-1] else "" for at in chosen] if curve else (),
+        )
+
+    __repr__ = tables.as_text
+    _repr_html_ = tables.as_html
 
     def publish(self) -> None:
         """Sends what has changed to the bucket, if there is one."""
@@ -451,11 +479,18 @@ def new_run(path: str | os.PathLike, config: Any, begun_with: dict[str, Any] | N
     return Run(path, config, begun_with)
 
 
-def create_run(path: str | os.PathLike, config: Any) -> Run:
-    """Makes a folder for a new run; refuses one that is in use."""
-    run = new_run(path, config)
-    run.begin()
-    return run
+def _number_at(row: dict[str, Any], place: tuple[str, ...]) -> float | None:
+    value: Any = row
+    for name in place:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, int | float) else None
+
+
+def _as_text(row: dict[str, Any], place: tuple[str, ...]) -> str:
+    value = _number_at(row, place)
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
 
 
 def _write_about(path: pathlib.Path, config: Any, begun_with: dict[str, Any]) -> None:

@@ -190,7 +190,7 @@ class EvaluationConfig(Checked, part="evaluation"):
     """How a run is judged while it goes on; it changes nothing in the run."""
 
     every: Count = 20  # iterations between two judgements
-    pairs: Count = 32  # openings a match, each played with both colours
+    pairs: Count = 32  # openings per match, each played with both colours
     random_plies: Number = 2  # moves of an opening, drawn at random
     simulations: Count = 64  # of the agent
     uct_simulations: Count = 200  # of the UCT opponent

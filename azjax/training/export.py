@@ -62,7 +62,7 @@ def to_onnx(path: str | os.PathLike, config: TrainConfig, params: Params) -> Non
     def answer(observation: jax.Array) -> tuple[jax.Array, jax.Array]:
         return network.apply(params, observation)
 
-    with plain_convolutions(), _quiet(), _jax_as_it_was():
+    with plain_convolutions(), _quiet(), _jax_numpy_as_it_was():
         import jax2onnx  # not above: it is optional, and takes a while
 
         model = jax2onnx.to_onnx(
@@ -100,14 +100,14 @@ def _quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _jax_as_it_was() -> Iterator[None]:
-    """Undoes what jax2onnx puts into `jax.numpy` for good: its `cumsum` takes no axis by position."""
+def _jax_numpy_as_it_was() -> Iterator[None]:
+    """jax2onnx replaces functions of jax.numpy when it is imported, by some that take less; this takes them back."""
     before = dict(vars(jnp))
     try:
         yield
     finally:
-        for name, value in before.items():
-            setattr(jnp, name, value)
+        for name, function in before.items():
+            setattr(jnp, name, function)
 
 
 def onnx_disagreement(

@@ -14,9 +14,8 @@ from azjax.common import keys
 from azjax.envs.core import random_action
 from azjax.nn.networks import Network, Params, make_network
 from azjax.search.tree import split_key
-from azjax.training import alphazero as run
-from azjax.training import loss as learner
-from azjax.training import machine, replay
+from azjax.training import alphazero, machine, replay
+from azjax.training import loss as objective
 from azjax.training.config import TrainConfig
 
 
@@ -38,7 +37,7 @@ def profile(
     trainer = training.make_trainer(config, mesh)
     state = trainer.init(keys.root(config.seed, "training"))
     start = time.perf_counter()
-    compiled, _ = run.compile_iteration(trainer, state)
+    compiled, _ = alphazero.compile_iteration(trainer, state)
     compile_seconds = time.perf_counter() - start
     memory = compiled.memory_analysis()
     # Fill the replay first, so that the timed iterations learn.
@@ -131,8 +130,8 @@ def _rules_calls(config: TrainConfig, calls: int) -> Callable[[], Any]:
 def update_calls(config: TrainConfig, state: training.TrainState) -> Callable[[], Any]:
     """A function that makes the updates of one iteration, on one device."""
     network = make_network(config.network, config.game)
-    loss = learner.make_loss(config.game, network, config.optimiser, None)
-    optimiser = learner.make_optimiser(config.optimiser)
+    loss = objective.make_loss(config.game, network, config.optimiser, None)
+    optimiser = objective.make_optimiser(config.optimiser)
     count = config.replay.batch_size // config.replay.groups
 
     @jax.jit
@@ -141,7 +140,7 @@ def update_calls(config: TrainConfig, state: training.TrainState) -> Callable[[]
             params, opt_state = carry
             sample_keys, loss_keys = split_key(jax.random.split(key, config.replay.groups), 2)
             batch = replay.sample(ring, sample_keys, count)
-            params, opt_state, losses = learner.update(
+            params, opt_state, losses = objective.update(
                 loss, optimiser, params, opt_state, loss_keys, batch, None
             )
             return (params, opt_state), losses.total

@@ -34,7 +34,7 @@ class Ended(NamedTuple):
 
 
 class Ring(NamedTuple):
-    """Rows in order of arrival, oldest overwritten first; several independent rings, one a group of lanes."""
+    """Rows in order of arrival, oldest overwritten first; several independent rings, one per group of lanes."""
 
     rows: StoredPosition  # [groups, capacity, ...]
     written: (

@@ -96,7 +96,7 @@ def play(
 
     Args:
       game: the rules.
-      search: what moves; it is given a key a lane.
+      search: what moves; it is given one key per lane.
       choose_action: what is played of it, such as a sample of the visits early in a game.
       value_targets: for one game, (outcomes [plies], root values [plies], players [plies], length) ->
         targets [plies]; see `azjax.training.targets`.

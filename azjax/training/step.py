@@ -22,7 +22,7 @@ from azjax.nn import OwnNetwork, as_network, make_evaluator, networks
 from azjax.nn.networks import Network, Params
 from azjax.search import Evaluator, Search, exploration, search_from_config, tree
 from azjax.search.tree import split_key
-from azjax.training import loss as learner
+from azjax.training import loss as objective
 from azjax.training import replay, selfplay, targets
 from azjax.training.config import TrainConfig
 from azjax.training.openings import make_openings
@@ -74,7 +74,7 @@ class TrainState(NamedTuple):
 class Metrics(NamedTuple):
     """What an iteration reports."""
 
-    losses: learner.Losses  # means over the updates; zero while warming up
+    losses: objective.Losses  # means over the updates; zero while warming up
     counts: selfplay.Counts  # of this iteration
     stored: jax.Array  # [] int32, positions in the ring
     skipped_updates: jax.Array  # [] int32, so far, for gradients that were not finite
@@ -121,7 +121,7 @@ def make_trainer(
     *,
     network: OwnNetwork | None = None,
     search: SearchFactory | None = None,
-    loss: learner.LossFactory | None = None,
+    loss: objective.LossFactory | None = None,
     openings: selfplay.Openings | str | None = None,
     value_targets: targets.ValueTargets | None = None,
     schedule: Schedule | None = None,
@@ -161,11 +161,11 @@ def make_trainer(
     choose_action = make_action_choice(config)
     teach = value_targets or make_value_targets(config)
     if loss is None:
-        loss_of = learner.make_loss(game, learned, config.optimiser, axis_name)
+        loss_of = objective.make_loss(game, learned, config.optimiser, axis_name)
     else:
         loss_of = loss(game, learned)
     rate = schedule or config.optimiser.schedule()
-    optimiser = learner.make_optimiser(config.optimiser, rate)
+    optimiser = objective.make_optimiser(config.optimiser, rate)
 
     def over_devices(reduce: Callable, what: Any) -> Any:
         return what if axis_name is None else reduce(what, axis_name)
@@ -207,7 +207,7 @@ def make_trainer(
         begin_with = openings
 
     @jax.named_scope("learning")
-    def learn(state: TrainState) -> tuple[TrainState, learner.Losses]:
+    def learn(state: TrainState) -> tuple[TrainState, objective.Losses]:
         count = config.replay.batch_size // config.replay.groups
 
         def one_update(state: TrainState, places: jax.Array | None):
@@ -218,7 +218,7 @@ def make_trainer(
                 batch = replay.sample(state.ring, sample_keys, count, window, config.replay.by_game)
             else:
                 batch = replay.take(state.ring, places)
-            params, opt_state, losses = learner.update(
+            params, opt_state, losses = objective.update(
                 loss_of, optimiser, state.params, state.opt_state, loss_keys, batch, axis_name
             )
             average = optax.incremental_update(params, state.average, 1.0 - config.optimiser.ema)
@@ -234,8 +234,8 @@ def make_trainer(
         state, losses = jax.lax.scan(one_update, state, places, config.updates)
         return state, jax.tree.map(jnp.mean, losses)
 
-    def warm_up(state: TrainState) -> tuple[TrainState, learner.Losses]:
-        return state, learner.Losses(*(jnp.float32(0) for _ in learner.Losses._fields))
+    def warm_up(state: TrainState) -> tuple[TrainState, objective.Losses]:
+        return state, objective.Losses(*(jnp.float32(0) for _ in objective.Losses._fields))
 
     def iterate(begin_with: selfplay.Openings, state: TrainState) -> tuple[TrainState, Metrics]:
         lanes, ring, counts = selfplay.play(
@@ -263,8 +263,8 @@ def make_trainer(
         fewest = over_devices(jax.lax.pmin, jnp.min(ring.written))
         ready = (stored >= config.replay.warm_up) & (fewest > 0)
         state, losses = jax.lax.cond(ready, learn, warm_up, state)
-        skipped = learner.skipped_updates(state.opt_state)
-        learning_rate = rate(state.updates.clipped()) * learner.plateau_factor(state.opt_state)
+        skipped = objective.skipped_updates(state.opt_state)
+        learning_rate = rate(state.updates.clipped()) * objective.plateau_factor(state.opt_state)
         return state, Metrics(losses, counts, stored, skipped, learning_rate)
 
     if mesh is None:

@@ -114,7 +114,7 @@ def azjax_playouts(game: Game, batch: int) -> Callable[[], jax.Array]:
 
 
 def random_play_rows(config: Config) -> list[dict]:
-    """A row a board: steps per CPU-second, and the ratios to the peers."""
+    """A row per board: steps per CPU-second, and the ratios to the peers."""
     boards = [
         ("hex 11x11", Hex(size=11), pgx.make("hex"), "hex(board_size=11)"),
         ("hex 5x5", Hex(size=5), PgxHexOfSize(size=5), "hex(board_size=5)"),
@@ -160,7 +160,7 @@ def random_play_rows(config: Config) -> list[dict]:
 
 
 def playout_rows(config: Config) -> list[dict]:
-    """A row a board: playouts to the end per CPU-second."""
+    """A row per board: playouts to the end per CPU-second."""
     boards = [
         ("hex 6x6", Hex(size=6), "hex(board_size=6)"),
         ("hex 8x8", Hex(size=8), "hex(board_size=8)"),

@@ -1,4 +1,4 @@
-"""How many games a second do the learners play? Against the loop of Kromann and Bennetsen 2019, re-created here.
+"""How many games per second do the learners play? Against the loop of Kromann and Bennetsen 2019, re-created here.
 
     python -m experiments.benchmarks.learners            # a few minutes; keeps its table
     python -m experiments.benchmarks.learners --quick    # a smoke test; keeps nothing

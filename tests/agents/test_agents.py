@@ -26,7 +26,7 @@ from azjax.solvers.hex import tables as hex_tables
 from azjax.training import checkpoint
 from tests.reference import exhaustive
 from tests.reference.chinese_checkers import Rules
-from tests.training_cases import SMALL
+from tests.training_cases import SMALL, create_run
 
 CHECKERS = ChineseCheckers(3, 3)
 HEX = Hex(3)
@@ -428,7 +428,7 @@ def test_out_of_time_the_solvers_still_tell_what_they_have_proven():
 def run(tmp_path_factory):
     """A run with one checkpoint, of iteration 4, whose weights are not those of its agent.npz."""
     path = tmp_path_factory.mktemp("runs") / "small"
-    opened = checkpoint.create_run(path, SMALL)
+    opened = create_run(path, SMALL)
     trainer = training.make_trainer(SMALL, training.make_mesh(1))
     state = trainer.init(jax.random.key(1))._replace(iteration=jnp.int32(4))
     opened.save_agent(4, state.average)

@@ -16,8 +16,7 @@ from azjax.envs import DotsAndBoxes, Hex
 from azjax.evaluation import judges
 from azjax.learners.session import make_learner
 from azjax.learners.td import TDConfig
-from azjax.training import checkpoint
-from tests.training_cases import SMALL
+from tests.training_cases import SMALL, create_run
 
 HEX = Hex(3)
 
@@ -163,7 +162,7 @@ def test_a_module_that_is_imported_brings_its_agents_to_a_match(module, capsys):
 
 @pytest.mark.usefixtures("quickly_compiled")
 def test_a_module_that_is_imported_brings_its_judges_to_evaluate(module, tmp_path, capsys):
-    run = checkpoint.create_run(tmp_path / "run", SMALL)
+    run = create_run(tmp_path / "run", SMALL)
     params = training.make_trainer(SMALL, training.make_mesh(1)).init(jax.random.key(0)).average
     run.save_agent(4, params)
     arguments = ["evaluate", "run", "--no-plot", "--json", "--seed", "5"]

@@ -442,7 +442,7 @@ def test_without_a_terminal_a_line_is_printed_now_and_then(monkeypatch):
     lines = console.file.getvalue().splitlines()
     first = "[bold]playing: 10 of 1,000, about 16 min left"
     assert lines[0] == f"{first}; a note that is longer than the forty columns of the screen"
-    assert 20 < len(lines) < 60, "not a line a second, and not silence"
+    assert 20 < len(lines) < 60, "not a line per second, and not silence"
     console = Console(file=io.StringIO())
     with training.watching(console, 5) as watch:
         watch.stage("compiling")

@@ -21,6 +21,7 @@ from azjax import cli, positions
 from azjax.envs import Env, make, registry
 from azjax.envs.core import PositionError, random_action
 from azjax.training import alphazero, checkpoint
+from experiments import gallery
 from tests.training_cases import SMALL
 
 GUIDE = pathlib.Path(__file__).parents[2] / "envs" / "README.md"
@@ -120,6 +121,19 @@ def test_a_run_of_the_example_plays_matches(run_folder, capsys):
 def test_a_run_of_the_example_plays_people(run_folder, capsys, monkeypatch):
     monkeypatch.setattr("builtins.input", lambda prompt="": "quit")
     assert cli.main(["play", str(run_folder)]) == 0, capsys.readouterr().err
+
+
+def test_the_example_is_in_the_gallery(tmp_path, monkeypatch):
+    monkeypatch.delitem(registry._games, "nim")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL))
+    (tmp_path / "games_of_mine.py").write_text(code.replace(CHECK, ""), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    games = gallery.games_with(["games_of_mine"])
+    assert games.keys() - gallery.GAMES.keys() == {"nim"}
+    gallery.main(gallery.Config(games=4, drawn=2, out=tmp_path), {"nim": games["nim"]})
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "<h2>nim</h2>" in page and page.count("<svg") == 2
 
 
 def test_the_command_line_trains_the_example_by_its_name(capsys):

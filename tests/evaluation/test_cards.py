@@ -16,7 +16,7 @@ from azjax.envs import Hex
 from azjax.evaluation import cards
 from azjax.evaluation.curve import number_in, numbers_in
 from azjax.training import checkpoint
-from tests.training_cases import SMALL
+from tests.training_cases import SMALL, create_run
 
 NAMES = sorted(ready.ready_networks())
 
@@ -24,7 +24,7 @@ NAMES = sorted(ready.ready_networks())
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A run that has a checkpoint and one row of metrics, but has not learned anything."""
-    made = checkpoint.create_run(tmp_path_factory.mktemp("runs") / "hex3", SMALL)
+    made = create_run(tmp_path_factory.mktemp("runs") / "hex3", SMALL)
     params = training.make_trainer(SMALL, training.make_mesh(1)).init(jax.random.key(0)).average
     made.save_agent(2, params)
     row = {"iteration": 2, "games": 30, "positions": 192, "updates": 6, "seconds": 1.0}

@@ -15,8 +15,7 @@ from azjax.envs import ChineseCheckers, DotsAndBoxes
 from azjax.envs.dots_and_boxes import box_sides
 from azjax.evaluation import arena, dots_judges, judges, suites
 from azjax.nn import NetworkConfig, make_evaluator, make_network
-from azjax.training import alphazero as run
-from azjax.training import checkpoint
+from azjax.training import alphazero, checkpoint
 from azjax.training.config import ReplayConfig, SelfplayConfig
 from tests.reference.chinese_checkers import Rules
 from tests.training_cases import SMALL
@@ -52,7 +51,7 @@ def runs(tmp_path_factory):
             save_every=2,
         )
         folder = folders[game.name] = tmp_path_factory.mktemp("runs") / game.name
-        run.train(config, folder, devices=1)
+        alphazero.train(config, folder, devices=1)
     return folders
 
 

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from azjax.common.agent import Agent
 from azjax.envs import Hex
 from azjax.evaluation import suites, tournament
 from azjax.evaluation.arena import MatchResult, Outcomes
@@ -13,8 +14,7 @@ from azjax.evaluation.evaluate import Evaluation, evaluate
 from azjax.evaluation.judges import JudgeOptions, file_name, options_of
 from azjax.evaluation.ratings import Score, maximum_likelihood
 from azjax.solvers.core import Solution
-from azjax.training import checkpoint
-from tests.training_cases import SMALL
+from tests.training_cases import SMALL, create_run
 
 
 def cells(page):
@@ -94,10 +94,32 @@ def test_a_solution_shows_values_and_moves_of_the_first_positions():
     assert cells(solution._repr_html_())[1] == first
 
 
+def test_a_run_shows_how_it_went(tmp_path):
+    run = create_run(tmp_path / "run", SMALL)
+    assert "0 of 12 iterations" in repr(run) and "<table>" in run._repr_html_()
+    lines = [
+        {"iteration": n, "positions": 100 * n, "loss": {"total": 3 / n, "policy": 2 / n, "value": 1 / n}}
+        for n in range(1, 12)
+    ]
+    lines[4]["loss"]["policy"] = None  # what was no number
+    (run.path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    shown = words(run)
+    assert "11 of 12 iterations" in " ".join(" ".join(line) for line in shown[:-7])
+    assert shown[-7] == ["iteration", "positions", "policy loss", "value loss"]
+    assert shown[-6] == ["1", "100", "2.000", "1.000"]
+    assert shown[-1] == ["11", "1,100", "0.182", "0.091"]
+    assert [line[0] for line in shown[-6:]] == ["1", "3", "5", "7", "9", "11"] and len(shown[-4]) == 3
+    assert run._repr_html_().count("<svg") == 1
+
+
+def test_an_agent_shows_its_name_and_not_its_weights():
+    assert repr(Agent("uct:8", print, np.zeros(10_000))) == "Agent('uct:8')"
+
+
 @pytest.fixture
 def judged(tmp_path):
     """A run with results of a judge on disk, so that nothing is compiled."""
-    run = checkpoint.create_run(tmp_path / "run", SMALL)
+    run = create_run(tmp_path / "run", SMALL)
     for iteration in (2, 4, 6):
         run.save_agent(iteration, {"weights": np.zeros(1, np.float32)})
     folder = run.path / "judges"

@@ -11,8 +11,7 @@ from azjax import cli, training
 from azjax.evaluation import curve as curve_files
 from azjax.evaluation import judges
 from azjax.plots import curves, style
-from azjax.training import checkpoint
-from tests.training_cases import SMALL
+from tests.training_cases import SMALL, create_run
 
 # Speeds and stopping distances of cars (Ezekiel 1930), and what R's `lowess(cars)` gives for them, with its
 # defaults: a fraction of 2/3, three robust rounds.
@@ -144,7 +143,7 @@ def test_without_matplotlib_there_is_a_clear_message(monkeypatch):
 def run_folder(tmp_path_factory):
     """A run that has two checkpoints but has not learned anything."""
     folder = tmp_path_factory.mktemp("runs") / "hex3"
-    run = checkpoint.create_run(folder, SMALL)
+    run = create_run(folder, SMALL)
     state = training.make_trainer(SMALL, training.make_mesh(1)).init(jax.random.key(0))
     for iteration in (2, 4):
         run.save(state._replace(iteration=jax.numpy.int32(iteration)))

@@ -15,8 +15,7 @@ from azjax.envs import Hex
 from azjax.plots import charts, report
 from azjax.plots.trees import draw_tree
 from azjax.search import reusing_uct
-from azjax.training import checkpoint
-from tests.training_cases import SMALL
+from tests.training_cases import SMALL, create_run
 
 JUDGED = dataclasses.replace(SMALL, evaluation=dataclasses.replace(SMALL.evaluation, truth=True))
 
@@ -37,7 +36,7 @@ def row(iteration, **more):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A run with two kept iterations that has not learned anything, and was judged once."""
-    made = checkpoint.create_run(tmp_path_factory.mktemp("runs") / "my <run>", JUDGED)
+    made = create_run(tmp_path_factory.mktemp("runs") / "my <run>", JUDGED)
     params = training.make_trainer(JUDGED, training.make_mesh(1)).init(jax.random.key(0)).average
     for iteration in (2, 4):
         made.save_agent(iteration, params)
@@ -105,7 +104,7 @@ def test_settings_that_differ_from_the_defaults_are_bold(page):
 
 
 def test_a_run_that_has_done_nothing_yet_has_a_page(tmp_path):
-    made = checkpoint.create_run(tmp_path / "new", SMALL)
+    made = create_run(tmp_path / "new", SMALL)
     (made.path / "metrics.jsonl").write_text("")
     assert "Nothing has been played yet." in report.write(made).read_text(encoding="utf-8")
 

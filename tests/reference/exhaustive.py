@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-CHUNK = 4096  # positions a call: one compilation for every number of positions
+CHUNK = 4096  # positions per call: one compilation for every number of positions
 
 
 class Solved(NamedTuple):

@@ -14,7 +14,7 @@ from azjax.nn import NetworkConfig, make_network
 from azjax.serve.app import Server, make_app
 from azjax.serve.runs import Folders
 from azjax.training import TrainConfig
-from azjax.training.checkpoint import create_run
+from tests.training_cases import create_run
 
 GAME = Hex(size=3)
 

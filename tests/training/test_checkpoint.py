@@ -18,12 +18,11 @@ import pytest
 from azjax import cli, training
 from azjax.evaluation.live import make_judge
 from azjax.theses import preset, preset_names
-from azjax.training import alphazero as run
-from azjax.training import checkpoint
+from azjax.training import alphazero, checkpoint
 from azjax.training.checkpoint import RunError
 from azjax.training.config import config_from_dict, config_to_dict
 from tests import processes
-from tests.training_cases import SMALL, digest, timeless
+from tests.training_cases import SMALL, create_run, digest, timeless
 
 ROOT = pathlib.Path(__file__).parents[2]
 QUIET = {"judge": make_judge, "watch": lambda progress: None, "say": lambda line: None}
@@ -56,7 +55,7 @@ def metrics_of(folder):
 def untouched(tmp_path_factory):
     """A run of 12 iterations that nobody disturbed."""
     folder = tmp_path_factory.mktemp("runs") / "untouched"
-    run.train(SMALL, folder, **QUIET)
+    alphazero.train(SMALL, folder, **QUIET)
     return folder
 
 
@@ -88,8 +87,8 @@ def test_runs_killed_at_random_moments_resume_to_the_same_bits(untouched, tmp_pa
 
 def test_a_run_continued_in_two_parts_equals_one_in_a_single_go(untouched, tmp_path):
     folder = tmp_path / "parts"
-    run.train(dataclasses.replace(SMALL, iterations=5), folder, **QUIET)
-    run.train(SMALL, folder, resume=True, **QUIET)
+    alphazero.train(dataclasses.replace(SMALL, iterations=5), folder, **QUIET)
+    alphazero.train(SMALL, folder, resume=True, **QUIET)
     assert digest(saved_state(folder)) == digest(saved_state(untouched))
     rows = metrics_of(folder)
     del rows[4]["evaluation"]  # the first part was judged when it ended
@@ -99,7 +98,7 @@ def test_a_run_continued_in_two_parts_equals_one_in_a_single_go(untouched, tmp_p
 def test_resuming_from_an_earlier_checkpoint_takes_the_same_way_again(untouched, tmp_path):
     folder = tmp_path / "again"
     shutil.copytree(untouched, folder)
-    run.train(SMALL, folder, resume_from=8, **QUIET)
+    alphazero.train(SMALL, folder, resume_from=8, **QUIET)
     assert digest(saved_state(folder)) == digest(saved_state(untouched))
     assert metrics_of(folder) == metrics_of(untouched)
 
@@ -108,7 +107,7 @@ def test_a_folder_with_a_run_is_refused_and_left_as_it_is(untouched):
     """A peer's trainer erased the checkpoints in its folder when it was constructed."""
     before = sorted((path.name, path.stat().st_mtime_ns) for path in untouched.rglob("*") if path.is_file())
     with pytest.raises(RunError, match="already holds a run; add --resume"):
-        run.train(SMALL, untouched, **QUIET)
+        alphazero.train(SMALL, untouched, **QUIET)
     after = sorted((path.name, path.stat().st_mtime_ns) for path in untouched.rglob("*") if path.is_file())
     assert after == before
 
@@ -116,7 +115,7 @@ def test_a_folder_with_a_run_is_refused_and_left_as_it_is(untouched):
 def test_a_folder_with_other_things_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(RunError, match="is not empty and holds no run"):
-        checkpoint.create_run(tmp_path, SMALL)
+        create_run(tmp_path, SMALL)
     assert (tmp_path / "thesis.tex").read_text() == "precious"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from azjax.envs import DotsAndBoxes, Hex
 from azjax.nn.networks import Network, NetworkConfig, Outputs, Params, make_network
-from azjax.training import loss as learner
+from azjax.training import loss as objective
 from azjax.training.config import (
     ConfigError,
     OptimiserConfig,
@@ -51,7 +51,7 @@ def constant_network(logits, value, value_logits=None):
 
 
 def losses_of(network, batch, seed=0, config=None):
-    loss = learner.make_loss(GAME, network, config or OptimiserConfig(), None)
+    loss = objective.make_loss(GAME, network, config or OptimiserConfig(), None)
     return loss(Params({}, {}), jax.random.split(jax.random.key(seed), 1), batch)[0]
 
 
@@ -102,7 +102,9 @@ def test_a_network_that_turns_with_the_board_has_the_same_policy_loss_under_ever
     network = Network(init=None, apply=None, train=train)
     keys = jax.random.split(jax.random.key(0), 1)
     turned, still = (
-        learner.make_loss(game, network, OptimiserConfig(symmetries=on), None)(Params({}, {}), keys, batch)[0]
+        objective.make_loss(game, network, OptimiserConfig(symmetries=on), None)(Params({}, {}), keys, batch)[
+            0
+        ]
         for on in (True, False)
     )
     assert turned.policy == pytest.approx(float(still.policy))
@@ -121,7 +123,7 @@ def test_the_total_is_the_weighted_sum_of_all_losses():
         return Outputs(jnp.zeros((1, game.num_actions)), jnp.zeros(1), None, cells, jnp.full(1, 0.3)), {}
 
     config = OptimiserConfig(value_weight=2.0, ownership_weight=3.0, margin_weight=5.0)
-    loss = learner.make_loss(game, Network(init=None, apply=None, train=train), config, None)
+    loss = objective.make_loss(game, Network(init=None, apply=None, train=train), config, None)
     losses, _ = loss(Params({}, {}), jax.random.split(jax.random.key(0), 1), batch)
     parts = losses.policy, losses.value, losses.ownership, losses.margin
     assert all(part > 0 for part in parts)
@@ -171,12 +173,12 @@ def small_network():
 def test_a_fixed_batch_can_be_learned_by_heart():
     network, params = small_network()
     config = OptimiserConfig(learning_rate=1e-2, weight_decay=0.0)
-    loss, optimiser = learner.make_loss(GAME, network, config, None), learner.make_optimiser(config)
+    loss, optimiser = objective.make_loss(GAME, network, config, None), objective.make_optimiser(config)
     batch = batch_of([0], [0.0, 0.0, 1.0, 0.0], -1.0)
 
     @jax.jit
     def learn(params, opt_state, key):
-        return learner.update(loss, optimiser, params, opt_state, jax.random.split(key, 1), batch, None)
+        return objective.update(loss, optimiser, params, opt_state, jax.random.split(key, 1), batch, None)
 
     opt_state = optimiser.init(params.weights)
     for step in range(150):
@@ -187,7 +189,7 @@ def test_a_fixed_batch_can_be_learned_by_heart():
 def test_sgd_with_momentum_and_weight_decay_follows_its_formula():
     # Jacobsen 2019: learning rate 0.05, momentum 0.9, weight decay 1e-4.
     config = OptimiserConfig(name="sgd", learning_rate=0.05, momentum=0.9, weight_decay=1e-4, clip_norm=None)
-    optimiser = learner.make_optimiser(config)
+    optimiser = objective.make_optimiser(config)
     kernel, gradient = jnp.full((1, 1), 2.0), jnp.full((1, 1), 0.3)
     state = optimiser.init({"kernel": kernel})
     velocity, expected = 0.0, 2.0
@@ -205,7 +207,7 @@ def test_adam_and_adamw_follow_their_formulas(name):
     config = OptimiserConfig(
         name=name, learning_rate=0.1, momentum=0.8, second_momentum=0.95, weight_decay=0.3, clip_norm=None
     )
-    optimiser = learner.make_optimiser(config)
+    optimiser = objective.make_optimiser(config)
     kernel, expected, m, v = jnp.full((1, 1), 2.0), 2.0, 0.0, 0.0
     state = optimiser.init({"kernel": kernel})
     for t, gradient in enumerate((0.3, -1.0, 2.0), start=1):
@@ -220,7 +222,7 @@ def test_adam_and_adamw_follow_their_formulas(name):
 
 def test_long_gradients_are_shortened():
     config = OptimiserConfig(name="sgd", learning_rate=1.0, momentum=0.0, weight_decay=0.0, clip_norm=2.0)
-    optimiser, weights = learner.make_optimiser(config), {"kernel": jnp.zeros((1, 2))}
+    optimiser, weights = objective.make_optimiser(config), {"kernel": jnp.zeros((1, 2))}
     for gradient, update in (([3.0, 4.0], [-1.2, -1.6]), ([0.3, 0.4], [-0.3, -0.4])):
         updates, _ = optimiser.update({"kernel": jnp.array([gradient])}, optimiser.init(weights), weights)
         np.testing.assert_allclose(updates["kernel"], [update], rtol=1e-6)
@@ -231,17 +233,17 @@ def test_a_skipped_step_leaves_weights_and_statistics_alone(factor, statistics):
     def loss(params, keys, batch):
         zero = jnp.float32(0)
         total = factor * params.weights["kernel"].sum()
-        return learner.Losses(total, zero, zero, zero, zero, zero), {"mean": jnp.float32(7.0)}
+        return objective.Losses(total, zero, zero, zero, zero, zero), {"mean": jnp.float32(7.0)}
 
-    optimiser = learner.make_optimiser(OptimiserConfig(name="sgd", weight_decay=0.0))
+    optimiser = objective.make_optimiser(OptimiserConfig(name="sgd", weight_decay=0.0))
     params = Params({"kernel": jnp.ones((1, 1))}, {"mean": jnp.float32(5.0)})
-    after, _, _ = learner.update(loss, optimiser, params, optimiser.init(params.weights), None, None, None)
+    after, _, _ = objective.update(loss, optimiser, params, optimiser.init(params.weights), None, None, None)
     assert after.statistics["mean"] == statistics
     assert (after.weights["kernel"][0, 0] == 1.0) == (statistics == 5.0)
 
 
 def test_weight_decay_leaves_biases_alone():
-    optimiser = learner.make_optimiser(OptimiserConfig(weight_decay=0.1, learning_rate=1.0))
+    optimiser = objective.make_optimiser(OptimiserConfig(weight_decay=0.1, learning_rate=1.0))
     weights = {"kernel": jnp.ones((2, 2)), "bias": jnp.ones(2)}
     zero = jax.tree.map(jnp.zeros_like, weights)
     updates, _ = optimiser.update(zero, optimiser.init(weights), weights)
@@ -250,16 +252,16 @@ def test_weight_decay_leaves_biases_alone():
 
 
 def test_gradients_that_are_not_finite_are_skipped_and_counted():
-    optimiser = learner.make_optimiser(OptimiserConfig(weight_decay=0.0))
+    optimiser = objective.make_optimiser(OptimiserConfig(weight_decay=0.0))
     weights = {"kernel": jnp.ones((2, 2))}
     state = optimiser.init(weights)
     for bad in (jnp.nan, jnp.inf):
         updates, state = optimiser.update({"kernel": jnp.full((2, 2), bad)}, state, weights)
         assert (updates["kernel"] == 0).all()
-    assert learner.skipped_updates(state) == 2 and learner.skipped_in_a_row(state) == 2
+    assert objective.skipped_updates(state) == 2 and objective.skipped_in_a_row(state) == 2
     updates, state = optimiser.update({"kernel": jnp.ones((2, 2))}, state, weights)
     assert (updates["kernel"] != 0).all()
-    assert learner.skipped_updates(state) == 2 and learner.skipped_in_a_row(state) == 0
+    assert objective.skipped_updates(state) == 2 and objective.skipped_in_a_row(state) == 0
 
 
 def test_schedules_have_the_stated_values():
@@ -351,7 +353,7 @@ def test_heads_that_see_the_end_have_no_loss_under_any_symmetry(game):
             None if margin is None else margin[None],
         ), {}
 
-    loss = learner.make_loss(game, Network(init=None, apply=None, train=train), OptimiserConfig(), None)
+    loss = objective.make_loss(game, Network(init=None, apply=None, train=train), OptimiserConfig(), None)
     for seed in range(12):
         losses, _ = loss(Params({}, {}), jax.random.split(jax.random.key(seed), 1), batch)
         assert losses.ownership == 0
@@ -401,20 +403,20 @@ def test_the_rate_falls_where_the_loss_stands_still():
     config = OptimiserConfig(**PLAIN, decay="plateau", plateau_steps=2, plateau_patience=2, step_factor=0.5)
     # Means of two: 4, 3, 3, 3 (two that are no better: the rate falls), 1, 2, 2 (and again).
     losses = [5, 3, 3, 3, 2, 4, 3, 3, 1, 1, 2, 2, 2, 2, 2]
-    changes, states = steps_of(learner.make_optimiser(config), [1.0] * len(losses), losses)
+    changes, states = steps_of(objective.make_optimiser(config), [1.0] * len(losses), losses)
     assert changes == [-1.0] * 7 + [-0.5] * 6 + [-0.25] * 2
-    assert [float(learner.plateau_factor(state)) for state in states] == [-change for change in changes]
-    assert learner.plateau_factor(learner.make_optimiser(OptimiserConfig(**PLAIN)).init(WEIGHTS)) == 1
+    assert [float(objective.plateau_factor(state)) for state in states] == [-change for change in changes]
+    assert objective.plateau_factor(objective.make_optimiser(OptimiserConfig(**PLAIN)).init(WEIGHTS)) == 1
 
 
 def test_a_loss_scale_is_taken_out_again_halved_by_overflow_and_doubled_after_200_steps():
-    optimiser = learner.make_optimiser(OptimiserConfig(**PLAIN, loss_scale=1024.0))
+    optimiser = objective.make_optimiser(OptimiserConfig(**PLAIN, loss_scale=1024.0))
     gradients = [1024.0 * 3, float("inf"), float("nan"), 256.0]
     changes, states = steps_of(optimiser, gradients, [0.0] * 4)
     assert changes == [-3.0, 0.0, 0.0, -1.0]  # 1024 twice halved is 256
     assert [float(state.loss_scale) for state in states] == [1024, 512, 256, 256]
-    assert [int(learner.skipped_in_a_row(state)) for state in states] == [0, 1, 2, 0]
-    assert int(learner.skipped_updates(states[-1])) == 2
+    assert [int(objective.skipped_in_a_row(state)) for state in states] == [0, 1, 2, 0]
+    assert int(objective.skipped_updates(states[-1])) == 2
     _, states = steps_of(optimiser, [1.0] * 200, [0.0] * 200)
     assert [float(state.loss_scale) for state in states[-2:]] == [1024, 2048]
 
@@ -424,12 +426,12 @@ def test_small_gradients_of_half_precision_survive_with_a_loss_scale():
         # What comes back through float16 is 2^-26, smaller than its smallest number, 2^-24.
         half = params.weights["w"].astype(jnp.float16)
         total = jnp.sum(half.astype(jnp.float32)) * 2.0**-26
-        return learner.Losses(total, *[jnp.float32(0)] * 5), {}
+        return objective.Losses(total, *[jnp.float32(0)] * 5), {}
 
     for scale, expected in ((None, 0.0), (2.0**15, -(2.0**-26))):
-        optimiser = learner.make_optimiser(OptimiserConfig(**PLAIN, loss_scale=scale))
+        optimiser = objective.make_optimiser(OptimiserConfig(**PLAIN, loss_scale=scale))
         params = Params({"w": jnp.zeros((2, 2))}, {})
         state = optimiser.init(params.weights)
-        after, _, losses = learner.update(loss, optimiser, params, state, None, None, None)
+        after, _, losses = objective.update(loss, optimiser, params, state, None, None, None)
         assert float(after.weights["w"][0, 0]) == expected
         assert float(losses.total) == 0  # of weights that are 0; what is reported is not scaled

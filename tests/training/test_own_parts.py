@@ -16,7 +16,7 @@ from azjax.nn import NetworkConfig
 from azjax.nn.networks import make_network
 from azjax.search.config import search_from_config
 from azjax.training import alphazero, checkpoint, targets
-from azjax.training import loss as learner
+from azjax.training import loss as objective
 from tests.training_cases import SMALL, digest
 
 CONVOLUTIONAL = NetworkConfig(blocks=1, channels=8)
@@ -48,7 +48,7 @@ def same_parts():
     """What the configuration would make, made by hand."""
     return {
         "search": lambda game, evaluate: search_from_config(SMALL.search, game, evaluate, explore=True),
-        "loss": lambda game, network: learner.make_loss(game, network, SMALL.optimiser),
+        "loss": lambda game, network: objective.make_loss(game, network, SMALL.optimiser),
         "openings": training.make_openings(SMALL.game, "A1", 0.5),
         "value_targets": targets.outcome,
         "schedule": SMALL.optimiser.schedule(),
@@ -76,7 +76,7 @@ def test_an_own_loss_is_what_is_minimised():
         def loss(params, keys, batch):
             none = jnp.float32(0)
             size = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(params.weights))
-            return learner.Losses(size, none, none, none, none, none), params.statistics
+            return objective.Losses(size, none, none, none, none, none), params.statistics
 
         return loss
 

@@ -16,8 +16,7 @@ import pytest
 from azjax import cli
 from azjax.cli import train
 from azjax.nn.networks import make_network
-from azjax.training import alphazero as run
-from azjax.training import checkpoint, loop
+from azjax.training import alphazero, checkpoint, loop
 from azjax.training.config import OptimiserConfig
 from tests.loop_cases import make_walk
 from tests.training_cases import SMALL
@@ -27,7 +26,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 @pytest.fixture
 def quick_learning(monkeypatch):
-    monkeypatch.setattr(run, "make_learning", lambda config, *others: make_walk(config))
+    monkeypatch.setattr(alphazero, "make_learning", lambda config, *others: make_walk(config))
 
 
 def stop_at(monkeypatch, iteration):
@@ -43,7 +42,7 @@ def stop_at(monkeypatch, iteration):
 
         return learning._replace(rows=rows)
 
-    monkeypatch.setattr(run, "make_learning", make)
+    monkeypatch.setattr(alphazero, "make_learning", make)
 
 
 def iterations_of(folder):
@@ -120,7 +119,7 @@ def test_a_run_that_learns_too_fast_stops_with_a_sentence(tmp_path):
     fast = OptimiserConfig(name="sgd", learning_rate=1e30, clip_norm=None)
     config = dataclasses.replace(SMALL, optimiser=fast, iterations=50, save_every=1)
     with pytest.raises(loop.DivergedError, match=r"not finite: .*try a lower --optimiser\.learning-rate"):
-        run.train(config, tmp_path, say=lambda line: None)
+        alphazero.train(config, tmp_path, say=lambda line: None)
     rows = checkpoint.open_run(tmp_path).read_metrics()
     assert len(rows) < 50
     _, params = checkpoint.load_agent(tmp_path)
@@ -189,7 +188,7 @@ def test_resume_auto_takes_its_own_run_then_a_given_path_then_begins_anew(tmp_pa
         begun.append(init_from)
         return make_walk(config)
 
-    monkeypatch.setattr(run, "make_learning", make)
+    monkeypatch.setattr(alphazero, "make_learning", make)
     train = ["train", "hex3", "--iterations", "3", "--json", "--resume", "auto", "--init-from", str(first)]
     assert cli.main([*train, "--out", str(tmp_path / "anew")]) == 0
     assert f"nor anything in {first}: it begins anew" in capsys.readouterr().err

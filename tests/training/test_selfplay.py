@@ -288,6 +288,8 @@ def test_an_unknown_kind_of_opening_lists_those_there_are():
             make_openings(Hex(size=3), kind)
         with pytest.raises(ConfigError, match=f"selfplay.{message}"):
             SelfplayConfig(openings=kind)
+    with pytest.raises(GameError, match=r"there is no openings database at openings\.db"):
+        make_openings(Hex(size=3), "openings.db")
 
 
 @pytest.mark.parametrize("kind", ["openings.db", "openings.jsonl"])

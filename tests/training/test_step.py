@@ -16,8 +16,7 @@ from azjax import training
 from azjax.envs import PgxGame
 from azjax.search import SearchOutput
 from azjax.search import config as search_config
-from azjax.training import alphazero as run
-from azjax.training import step
+from azjax.training import alphazero, step
 from azjax.training.config import ConfigError, ReplayConfig, SearchConfig, SelfplayConfig
 from tests import processes
 from tests.training_cases import SMALL, at_the_limit, digest
@@ -29,13 +28,13 @@ ROOT = pathlib.Path(__file__).parents[2]
 def small_trainer():
     """The small run with its iteration compiled once for all tests."""
     trainer = training.make_trainer(SMALL, training.make_mesh(1))
-    compiled, _ = run.compile_iteration(trainer, trainer.init(jax.random.key(0)))
+    compiled, _ = alphazero.compile_iteration(trainer, trainer.init(jax.random.key(0)))
     return trainer._replace(iteration=compiled)
 
 
 def test_an_iteration_gives_back_what_it_took():
     trainer = small_trainer()
-    run.check_carried(trainer.init(jax.random.key(0)), trainer.iteration)  # raises if it does not
+    alphazero.check_carried(trainer.init(jax.random.key(0)), trainer.iteration)  # raises if it does not
 
 
 def test_one_executable_serves_warm_up_and_learning():
@@ -74,7 +73,7 @@ def test_learning_and_counting_go_on_past_the_largest_number():
     for _ in range(4):
         state, metrics = trainer.iteration(state)
         ordinary, expected = trainer.iteration(ordinary)
-        row, same = run.metrics_row(state, metrics), run.metrics_row(ordinary, expected)
+        row, same = alphazero.metrics_row(state, metrics), alphazero.metrics_row(ordinary, expected)
         assert row["loss"] == same["loss"] and row["loss"]["total"] > 0
         assert row["stored"] == same["stored"] == SMALL.replay.capacity
     assert digest(state.params) == digest(ordinary.params)

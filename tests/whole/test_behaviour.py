@@ -7,8 +7,7 @@ import pytest
 
 from azjax import theses
 from azjax.evaluation.parts import player_of
-from azjax.training import alphazero as run
-from azjax.training import checkpoint
+from azjax.training import alphazero, checkpoint
 from tests.reference import exhaustive
 
 pytestmark = pytest.mark.usefixtures("optimised")
@@ -31,7 +30,7 @@ def chosen_actions(act, params, states):
 @pytest.mark.parametrize("name, simulations", [("hex3", 128), ("dots-2x2", 400), ("tic-tac-toe", 400)])
 def test_a_minute_of_training_plays_perfectly_in_every_position(name, simulations, tmp_path):
     config = theses.preset(name)
-    run.train(config, tmp_path / name, say=lambda line: None)
+    alphazero.train(config, tmp_path / name, say=lambda line: None)
     _, params = checkpoint.load_agent(tmp_path / name)
     roots = jax.vmap(config.game.init)(jax.random.key(0)[None])
     solved = exhaustive.solve(config.game, roots)

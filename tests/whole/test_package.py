@@ -47,9 +47,10 @@ def test_a_wheel_in_an_empty_environment_plays_each_game(tmp_path):
     ]
     subprocess.run(build, check=True, cwd=tmp_path)
     (wheel,) = tmp_path.glob("azjax-*.whl")
-    venv.create(tmp_path / "empty", with_pip=True)
+    venv.create(tmp_path / "empty")
     python = tmp_path / "empty" / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", wheel], check=True)
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", wheel]
+    subprocess.run(install, check=True)
     # The dependencies are lent by this environment; the installed azjax of it is not seen that way, because
     # an editable install works through a .pth file, which PYTHONPATH does not read.
     environment = os.environ | {"PYTHONPATH": sysconfig.get_path("purelib")}

@@ -350,7 +350,7 @@ def _fold(function: Callable, start: Any, items: Any) -> Any:
 
 
 def _pack(codes: jax.Array, padding: int) -> jax.Array:
-    """[rows, words] uint32, from two bits a position [rows, columns]; fills up the last words."""
+    """[rows, words] uint32, from two bits per position [rows, columns]; fills up the last words."""
     rows, columns = codes.shape
     missing = -columns % PER_WORD
     codes = jnp.pad(codes.astype(jnp.uint32), ((0, 0), (0, missing)), constant_values=padding)

@@ -5,7 +5,7 @@ many plies if the winner hurries and the loser delays. A position in which neith
 The value of a position knows nothing of what came before: draws by repetition or by the number of plies are
 not in it.
 
-The analysis goes in passes over a table of two bits a position. At first the illegal positions are known, and
+The analysis goes in passes over a table of two bits per position. At first the illegal positions are known, and
 those that are lost because the opponent has just won. Pass 0 adds those in which the player to move is stuck,
 pass 1 the wins in one ply, pass 2 the losses in two, and so on: an odd pass marks as won whatever can be moved
 into a lost position, an even pass marks as lost whatever can only be moved into won ones. Every pass reads the
@@ -82,7 +82,7 @@ class PositionCounts(NamedTuple):
 class Table:
     """What is known of a game after some passes."""
 
-    codes: np.ndarray  # [rows, words] uint32, two bits a column; ILLEGAL beyond the last column
+    codes: np.ndarray  # [rows, words] uint32, two bits per column; ILLEGAL beyond the last column
     distances: np.ndarray | None  # [rows, columns] uint8
     terminal: int  # positions lost from the beginning
     illegal: int
@@ -188,7 +188,7 @@ def make_solver(
 
     Args:
       game: the board, and whether only forward moves count; the rules on repetitions and plies play no part.
-      distances: whether to keep the distance to the end too, a byte a position.
+      distances: whether to keep the distance to the end too, a byte per position.
       stuck_loses: in a forward-only game, whether a player without a forward move has lost; by the game's own
         rule such a player may make any move.
       as_published: call positions ordinary in which the player to move has no piece in either home, also where the
@@ -252,7 +252,7 @@ def estimate(game: ChineseCheckers, distances: bool = True) -> tuple[float, floa
     positions = math.comb(cells, pieces) * math.comb(cells - pieces, pieces)
     stored = positions / len(game.symmetries.action)
     passes = game.size * (3 + 2 * pieces) - 4 * pieces  # within 4 for the boards of up to 7x7 solved so far
-    # Two bits a position on the device, before the pass and after it.
+    # Two bits per position on the device, before the pass and after it.
     bytes_ = _WORKING_BYTES + stored * (3 / 4 + distances)
     return bytes_, 10 + stored * passes * _NANOSECONDS / 2 * 1e-9
 
