@@ -11,9 +11,11 @@ from experiments.accelerator import devices, hlo  # devices first: it sets what 
 
 # isort: split
 import jax
+import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from azjax import training
+from azjax.training import alphazero
 from azjax.training.config import TrainConfig
 from azjax.training.step import DEVICES
 
@@ -79,14 +81,17 @@ class Program:
 
 
 def compile_iteration(config: TrainConfig, kind: str, chips: int) -> Program:
-    """Compiles a run's iteration for so many chips of a kind; see `devices.make_mesh`."""
+    """Compiles what a run compiles for so many chips of a kind; see `devices.make_mesh`.
+
+    That is a loop of iterations whose length is an argument; the figures are those of one.
+    """
     mesh = devices.make_mesh(kind, chips)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trainer = training.make_trainer(config, mesh)
         state = _abstract_state(trainer, mesh)
         start, cpu_start = time.perf_counter(), time.process_time()
-        compiled = trainer.iteration.lower(state).compile()
+        compiled = alphazero.several_iterations(trainer).lower(state, np.int32(1)).compile()
         seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
     text = compiled.as_text()
     return Program(
@@ -155,3 +160,10 @@ def host_transfers(program: Program) -> list[str]:
     """What goes to the host or waits for it."""
     sends = [it.name for it in program.module.instructions() if it.opcode in TO_THE_HOST]
     return sends + re.findall(r'custom_call_target="([^"]*callback[^"]*)"', program.text)
+
+
+def markdown(rows: list[dict[str, str]]) -> str:
+    """A table of rows, the columns in the order in which they first come; where a row has none, nothing stands."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [columns, ["---"] * len(columns), *([row.get(name, "") for name in columns] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
