@@ -111,7 +111,8 @@ def test_cycles_are_added_up_over_loops_and_charged_to_the_parts_of_the_program(
 )
 def test_a_loop_turns_as_often_as_its_condition_counts_and_else_as_is_assumed(condition, trips):
     """Libtpu says nowhere else how long a loop is."""
-    counting = f"%n = s32[] get-tuple-element(%p), index=0\n  %to = s32[]{{:T(128)}} constant(16)\n  ROOT %m = {condition}"
+    counting = "%n = s32[] get-tuple-element(%p), index=0\n  %to = s32[]{:T(128)} constant(16)\n  ROOT %m = "
+    counting += condition
     module = hlo.parse(GOOD.replace("ROOT %more = pred[] parameter(0)", counting))
     ((_, loop),) = schedule.loops(module)
     assert loop.trips == trips
