@@ -37,6 +37,7 @@ SMALL = TrainConfig(
 )
 PUCT = dataclasses.replace(SMALL, search=SearchConfig(kind="puct", simulations=8))
 PROGRAMS = (("gumbel", SMALL, "v5e", 8), ("puct", PUCT, "v5e", 1), ("gumbel", SMALL, "h100", 1))
+SEARCH_LOOPS = ("simulate", "descend", "backup")
 MOST_BYTES = 24 * 2**20  # of the small program on one device
 
 Promise = Callable[[program.Program], str | None]
@@ -164,6 +165,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         [
             {"program": f"{row['program']}, {row['chips']} x {row['kind']}"}
             | {title: f"{row[name]:,}" for title, name in columns.items()}
+            | {f"kernels, {loop}": str(row["kernels_per_turn"].get(loop, "")) for loop in SEARCH_LOOPS}
             | {part: f"{cycles / 1000:,.0f}" for part, cycles in row.get("cycles_by_part", {}).items()}
             for row in rows
         ]

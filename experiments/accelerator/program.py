@@ -7,7 +7,7 @@ import time
 import warnings
 from typing import Any
 
-from experiments.accelerator import devices, hlo  # devices first: it sets what must be set before jax starts
+from experiments.accelerator import devices, hlo, schedule  # devices first, see there
 
 # isort: split
 import jax
@@ -27,6 +27,7 @@ COLLECTIVES = (
     "collective-permute",
     "ragged-all-to-all",
 )
+KERNELS = ("fusion", "custom-call", "convolution", "copy", "scatter", "gather")
 TO_THE_HOST = ("infeed", "outfeed", "send", "recv")
 
 
@@ -71,7 +72,8 @@ class Program:
             "state_mib": round(self.state_bytes / 2**20, 1),
             "device_mib": round(self.bytes_on_device / 2**20, 1),
             "instructions": sum(1 for _ in self.module.instructions()),
-            "kernels": count("fusion", "custom-call", "convolution", "copy", "scatter", "gather"),
+            "kernels": count(*KERNELS),
+            "kernels_per_turn": kernels_per_turn(self.module),
             "loops": count("while"),
             "convolutions": count("convolution"),
             "gathers": count("gather"),
@@ -141,6 +143,30 @@ def _bytes_on_device(leaf: jax.ShapeDtypeStruct) -> int:
     for length in shape:
         total *= length
     return total
+
+
+def kernels_per_turn(module: hlo.Module) -> dict[str, int]:
+    """How many kernels are started each time that a loop turns, by the function that it stands in.
+
+    Those of the loops inside are left out. A GPU takes some microseconds to start one.
+    """
+
+    def started(name: str) -> int:
+        total = 0
+        for it in module.computations.get(name, []):
+            if it.opcode.removesuffix("-start") in KERNELS:
+                total += 1
+            elif it.opcode == "conditional":
+                total += max(map(started, it.calls("branch")))
+            elif it.opcode == "call":
+                total += sum(map(started, it.calls("to_apply")))
+        return total
+
+    turns = {}
+    for _, loop in schedule.loops(module):
+        name = loop.function.split(" ")[0].split(".")[-1]
+        turns[name] = turns.get(name, 0) + sum(map(started, loop.calls("body")))
+    return turns
 
 
 def flattened_edge_tables(program: Program) -> list[str]:
