@@ -248,32 +248,44 @@ def compile_iteration(trainer: training.Trainer, state: TrainState) -> tuple[Cal
     return _compile(trainer.iteration, state)
 
 
-def compile_iterations(
-    trainer: training.Trainer, state: TrainState, most: int = MOST
-) -> tuple[Callable, str]:
-    """The same for up to `most` iterations at once, in one program, whose bits do not depend on how many they are.
+def several_iterations(trainer: training.Trainer, most: int = MOST) -> Any:
+    """Up to `most` iterations at once as one jitted program, whose bits do not depend on how many they are.
 
     Returns:
       (state, count) -> (state after so many iterations, (counters, metrics) of each [most, ...], of which the first
-      `count` count); and the line.
+      `count` count).
     """
 
-    def iterations(state: TrainState, count: jax.Array) -> tuple[TrainState, tuple[TrainState, Metrics]]:
-        def one(number: jax.Array, carry: tuple[TrainState, Any]) -> tuple[TrainState, Any]:
-            state, measured = carry
-            state, metrics = trainer.iteration(state)
-            rows = jax.tree.map(
-                lambda all, row: all.at[number].set(row), measured, (counters(state), metrics)
+    def make(iteration: Callable[[TrainState], tuple[TrainState, Metrics]]) -> Callable:
+        def iterations(state: TrainState, count: jax.Array) -> tuple[TrainState, tuple[TrainState, Metrics]]:
+            def one(number: jax.Array, carry: tuple[TrainState, Any]) -> tuple[TrainState, Any]:
+                state, measured = carry
+                state, metrics = iteration(state)
+                rows = jax.tree.map(
+                    lambda all, row: all.at[number].set(row), measured, (counters(state), metrics)
+                )
+                return state, rows
+
+            like = jax.eval_shape(iteration, state)
+            measured = jax.tree.map(
+                lambda leaf: jnp.zeros((most, *leaf.shape), leaf.dtype), (counters(like[0]), like[1])
             )
-            return state, rows
+            return jax.lax.fori_loop(0, count, one, (state, measured))
 
-        like = jax.eval_shape(trainer.iteration, state)
-        measured = jax.tree.map(
-            lambda leaf: jnp.zeros((most, *leaf.shape), leaf.dtype), (counters(like[0]), like[1])
-        )
-        return jax.lax.fori_loop(0, count, one, (state, measured))
+        return iterations
 
-    compiled, about = _compile(jax.jit(iterations, donate_argnums=0), state, np.int32(1))
+    return trainer.iteration.used_by(make)
+
+
+def compile_iterations(
+    trainer: training.Trainer, state: TrainState, most: int = MOST
+) -> tuple[Callable, str]:
+    """Compiles `several_iterations` and checks that they can follow themselves.
+
+    Returns:
+      The compiled program, and a line about its memory and how long compiling took.
+    """
+    compiled, about = _compile(several_iterations(trainer, most), state, np.int32(1))
     return lambda state, count: compiled(state, np.int32(count)), about
 
 

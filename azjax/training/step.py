@@ -319,6 +319,18 @@ class _Bound:
     def __call__(self, *rest: Any) -> Any:
         return self._function(self._given.arrays(), *rest)
 
+    def used_by(self, make: Callable[[Callable], Callable]) -> "_Bound":
+        """A jitted function that uses this one and is given the same; it consumes its first argument, the state.
+
+        Args:
+          make: makes the function of this one, which it calls without what is given.
+        """
+
+        def function(given: Any, *rest: Any) -> Any:
+            return make(functools.partial(self._function, given))(*rest)
+
+        return _Bound(jax.jit(function, donate_argnums=1), self._given)
+
     def eval_shape(self, *rest: Any) -> Any:
         """As of what `jax.jit` makes."""
         return self._function.eval_shape(self._given.shapes(), *rest)

@@ -3,19 +3,23 @@
     make check-tpu                                          # in an environment of its own
     python -m experiments.accelerator.check --programs 1    # the first of them alone
 
-Prints a line per promise, and exits with 1 if one is broken; with --keep the figures go to
-`experiments/results/accelerator/check.json`. About a minute of one core per program.
+Prints a line per program with the promises that it breaks, and exits with 1 if there are any; with --keep the figures
+go to `experiments/results/accelerator/check.json`, of TPUs with the cycles of each part of the program, see `schedule`.
+About a minute of one core per program.
 """
 
 import argparse
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import sys
+import tempfile
 from collections.abc import Callable
+from typing import Any
 
-from experiments.accelerator import devices, program  # devices first, see there
+from experiments.accelerator import devices, program, schedule  # devices first, see there
 
 # isort: split
 from azjax.envs import Hex
@@ -33,6 +37,7 @@ SMALL = TrainConfig(
 )
 PUCT = dataclasses.replace(SMALL, search=SearchConfig(kind="puct", simulations=8))
 PROGRAMS = (("gumbel", SMALL, "v5e", 8), ("puct", PUCT, "v5e", 1), ("gumbel", SMALL, "h100", 1))
+SEARCH_LOOPS = ("simulate", "descend", "backup")
 MOST_BYTES = 24 * 2**20  # of the small program on one device
 
 Promise = Callable[[program.Program], str | None]
@@ -132,26 +137,69 @@ def _size(sizes: tuple[int, ...]) -> int:
     return total
 
 
+def figures(p: program.Program, listings: pathlib.Path) -> dict[str, Any]:
+    """What is kept of a program; the folder then is empty for the next one's kernels."""
+    facts = p.facts()
+    if p.kind == "h100":  # no compiler lists its instructions
+        return facts
+    chip = devices.CHIPS[p.kind]
+    cost = schedule.estimate(
+        p.module,
+        schedule.assumed_trips,
+        schedule.read_listings(listings),
+        chip.bandwidth / chip.clock,
+    )
+    for file in listings.iterdir():
+        file.unlink()
+    return facts | schedule.figures(cost)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The figures that are kept, a line per program, in Markdown; cycles in thousands."""
+    columns = {
+        "seconds to compile": "compile_seconds",
+        "MiB on a device": "device_mib",
+        **{name: name for name in ("instructions", "kernels", "loops", "gathers", "scatters")},
+    }
+    return program.markdown(
+        [
+            {"program": f"{row['program']}, {row['chips']} x {row['kind']}"}
+            | {title: f"{row[name]:,}" for title, name in columns.items()}
+            | {f"kernels, {loop}": str(row["kernels_per_turn"].get(loop, "")) for loop in SEARCH_LOOPS}
+            | {part: f"{cycles / 1000:,.0f}" for part, cycles in row.get("cycles_by_part", {}).items()}
+            for row in rows
+        ]
+    )
+
+
 def main() -> int:
     """Checks the programs whose compilers are here."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--programs", type=int, default=len(PROGRAMS), help="how many of them")
     parser.add_argument("--keep", action="store_true", help="keep the figures")
     arguments = parser.parse_args()
-    rows, failed = [], 0
-    for name, config, kind, chips in PROGRAMS[: arguments.programs]:
-        if not devices.can_compile_for(kind):
-            print(f"skipped {name} for {kind}: its compiler is not installed", flush=True)
-            continue
-        compiled = program.compile_iteration(config, kind, chips)
-        faults = broken(compiled)
-        failed += len(faults)
-        print(f"{name}, {chips} x {kind}, {compiled.seconds:.0f} s: {'; '.join(faults) or 'ok'}", flush=True)
-        rows.append({"program": name} | compiled.facts())
+    rows, checked, failed = [], 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        listings = pathlib.Path(folder)
+        if arguments.keep:
+            os.environ["LIBTPU_INIT_ARGS"] = schedule.listing_flags(listings)  # libtpu is not loaded yet
+        for name, config, kind, chips in PROGRAMS[: arguments.programs]:
+            if not devices.can_compile_for(kind):
+                print(f"skipped {name} for {kind}: its compiler is not installed", flush=True)
+                continue
+            compiled = program.compile_iteration(config, kind, chips)
+            faults = broken(compiled)
+            checked, failed = checked + 1, failed + len(faults)
+            print(
+                f"{name}, {chips} x {kind}, {compiled.seconds:.0f} s: {'; '.join(faults) or 'ok'}", flush=True
+            )
+            if arguments.keep:
+                rows.append({"program": name} | figures(compiled, listings))
     if arguments.keep:
         RESULTS.mkdir(parents=True, exist_ok=True)
         (RESULTS / "check.json").write_text(json.dumps(rows, indent=1) + "\n")
-    return 1 if failed or not rows else 0
+        (RESULTS / "check.md").write_text(table(rows))
+    return 1 if failed or not checked else 0
 
 
 if __name__ == "__main__":

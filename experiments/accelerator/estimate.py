@@ -18,7 +18,7 @@ import sys
 import tempfile
 from typing import Any
 
-from experiments.accelerator import devices, hlo, program, schedule  # devices first, see there
+from experiments.accelerator import devices, program, schedule  # devices first, see there
 
 # isort: split
 import jax
@@ -31,7 +31,6 @@ from azjax.training.presets import preset
 
 RESULTS = pathlib.Path(__file__).parent.parent / "results" / "accelerator"
 TARGETS = (("v5e", 1), ("v5e", 8), ("h100", 1))
-DEPTHS = {"descend": 4.0, "backup": 5.0}  # mean levels per simulation, of the deepest lane; see the docs
 
 
 def config_of(name: str) -> TrainConfig:
@@ -74,21 +73,17 @@ def estimate(name: str, kind: str, chips: int, listings: pathlib.Path | None) ->
     if kind == "h100" or listings is None:
         return row
 
-    def trips_of(it: hlo.Instruction) -> float:
-        if it.trips is not None:
-            return it.trips
-        return DEPTHS.get(it.function.split(" ")[0].split(".")[-1], 1.0)
-
     chip = devices.CHIPS[kind]
     cost = schedule.estimate(
-        compiled.module, trips_of, schedule.read_listings(listings), chip.bandwidth / chip.clock
+        compiled.module,
+        schedule.assumed_trips,
+        schedule.read_listings(listings),
+        chip.bandwidth / chip.clock,
     )
+    row |= schedule.figures(cost)
     return row | {
-        "assumed_depths": DEPTHS,
-        "cycles": round(cost.total),
         "schedule_seconds": round(cost.total / chip.clock, 4),
         "schedule_positions_per_second": round(played * chip.clock / cost.total),
-        "parts": {part: round(cycles / cost.total, 4) for part, cycles in cost.by_part.most_common()},
         "largest": [
             [source, round(cycles / cost.total, 4)] for source, cycles in cost.by_source.most_common(30)
         ],
@@ -97,19 +92,32 @@ def estimate(name: str, kind: str, chips: int, listings: pathlib.Path | None) ->
 
 def table(folder: pathlib.Path) -> str:
     """What the folder's files say, a line per program, in Markdown."""
-    lines = [
-        "| preset | chips | memory per chip | roofline, positions/s | schedule, positions/s | the network's share |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    rows = []
     for file in sorted(folder.glob("*.*.*.json")):
         row = json.loads(file.read_text())
-        parts, speed = row.get("parts", {}), row.get("schedule_positions_per_second")
-        network = f"{parts.get('network', 0) + parts.get('learning', 0):.0%}" if parts else ""
-        lines.append(
-            f"| {row['preset']} | {row['chips']} x {row['kind']} | {row['device_mib'] / 1024:.2f} GiB"
-            f" | {row['roofline_positions_per_second']:,} | {f'{speed:,}' if speed else ''} | {network} |"
+        rows.append(
+            {
+                "preset": row["preset"],
+                "chips": f"{row['chips']} x {row['kind']}",
+                "memory per chip": f"{row['device_mib'] / 1024:.2f} GiB",
+                "roofline, positions/s": f"{row['roofline_positions_per_second']:,}",
+            }
+            | ({} if "cycles" not in row else _by_schedule(row))
         )
-    return "\n".join(lines) + "\n"
+    return program.markdown(rows)
+
+
+def _by_schedule(row: dict[str, Any]) -> dict[str, str]:
+    """The columns that TPUs alone have."""
+    parts = row["cycles_by_part"]
+    network, learning = parts.get("network", 0) / row["cycles"], parts.get("learning", 0) / row["cycles"]
+    return {
+        "schedule, positions/s": f"{row['schedule_positions_per_second']:,}",
+        "s per iteration": f"{row['schedule_seconds']:.3g}",
+        "network": f"{network:.0%}",
+        "learning": f"{learning:.0%}",
+        "all else": f"{1 - network - learning:.0%}",
+    }
 
 
 def _in_a_process_of_its_own(name: str, kind: str, chips: int, out: pathlib.Path) -> None:

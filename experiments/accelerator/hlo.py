@@ -13,6 +13,7 @@ _CALLED = re.compile(r"\b(calls|body|condition|to_apply|true_computation|false_c
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+_CONSTANT = re.compile(r"constant\((-?\d+)\)")
 _OP_NAME = re.compile(r'op_name="([^"]*)"')
 _FRAME = re.compile(r"stack_frame_id=(\d+)")
 _ARRAY = re.compile(r"\b(pred|bf16|[suf]\d+)\[([\d,]*)\](\{[^}]*\})?")
@@ -27,7 +28,7 @@ class Instruction:
     opcode: str
     called: tuple[tuple[str, str], ...]  # (as what, computation)
     cycles: int | None  # as XLA estimates them
-    trips: int | None  # of a loop, where XLA knows them
+    trips: int | None  # of a loop, where XLA says them or its condition does
     op_name: str  # the path of jax's functions and named scopes
     function: str  # of the source
     operands: tuple[str, ...]
@@ -66,7 +67,25 @@ def parse(text: str) -> Module:
             entry = head[2] if head[1] else entry
         elif current is not None and (found := _INSTRUCTION.match(line)):
             current.append(_instruction(found[2], found[3], functions))
+    for body in computations.values():
+        body[:] = [
+            dataclasses.replace(it, trips=_counted_to(computations[it.calls("condition")[0]]))
+            if it.opcode == "while" and it.trips is None
+            else it
+            for it in body
+        ]
     return Module(computations, entry)
+
+
+def _counted_to(condition: list[Instruction]) -> int | None:
+    """The constant that a loop counts to, if it counts: jax's counters begin with 0 and grow by 1."""
+    by_name = {it.name: it for it in condition}
+    *_, last = condition
+    first, second = ([by_name.get(name) for name in last.operands] + [None, None])[:2]
+    counts = last.opcode == "compare" and "direction=LT" in last.text and first is not None
+    if not counts or first.opcode != "get-tuple-element" or second is None or second.opcode != "constant":
+        return None
+    return int(_CONSTANT.search(second.text)[1])
 
 
 def _instruction(name: str, text: str, functions: dict[int, str]) -> Instruction:

@@ -7,13 +7,15 @@ import time
 import warnings
 from typing import Any
 
-from experiments.accelerator import devices, hlo  # devices first: it sets what must be set before jax starts
+from experiments.accelerator import devices, hlo, schedule  # devices first, see there
 
 # isort: split
 import jax
+import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from azjax import training
+from azjax.training import alphazero
 from azjax.training.config import TrainConfig
 from azjax.training.step import DEVICES
 
@@ -25,6 +27,7 @@ COLLECTIVES = (
     "collective-permute",
     "ragged-all-to-all",
 )
+KERNELS = ("fusion", "custom-call", "convolution", "copy", "scatter", "gather")
 TO_THE_HOST = ("infeed", "outfeed", "send", "recv")
 
 
@@ -69,7 +72,8 @@ class Program:
             "state_mib": round(self.state_bytes / 2**20, 1),
             "device_mib": round(self.bytes_on_device / 2**20, 1),
             "instructions": sum(1 for _ in self.module.instructions()),
-            "kernels": count("fusion", "custom-call", "convolution", "copy", "scatter", "gather"),
+            "kernels": count(*KERNELS),
+            "kernels_per_turn": kernels_per_turn(self.module),
             "loops": count("while"),
             "convolutions": count("convolution"),
             "gathers": count("gather"),
@@ -79,14 +83,17 @@ class Program:
 
 
 def compile_iteration(config: TrainConfig, kind: str, chips: int) -> Program:
-    """Compiles a run's iteration for so many chips of a kind; see `devices.make_mesh`."""
+    """Compiles what a run compiles for so many chips of a kind; see `devices.make_mesh`.
+
+    That is a loop of iterations whose length is an argument; the figures are those of one.
+    """
     mesh = devices.make_mesh(kind, chips)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trainer = training.make_trainer(config, mesh)
         state = _abstract_state(trainer, mesh)
         start, cpu_start = time.perf_counter(), time.process_time()
-        compiled = trainer.iteration.lower(state).compile()
+        compiled = alphazero.several_iterations(trainer).lower(state, np.int32(1)).compile()
         seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
     text = compiled.as_text()
     return Program(
@@ -138,6 +145,30 @@ def _bytes_on_device(leaf: jax.ShapeDtypeStruct) -> int:
     return total
 
 
+def kernels_per_turn(module: hlo.Module) -> dict[str, int]:
+    """How many kernels are started each time that a loop turns, by the function that it stands in.
+
+    Those of the loops inside are left out. A GPU takes some microseconds to start one.
+    """
+
+    def started(name: str) -> int:
+        total = 0
+        for it in module.computations.get(name, []):
+            if it.opcode.removesuffix("-start") in KERNELS:
+                total += 1
+            elif it.opcode == "conditional":
+                total += max(map(started, it.calls("branch")))
+            elif it.opcode == "call":
+                total += sum(map(started, it.calls("to_apply")))
+        return total
+
+    turns = {}
+    for _, loop in schedule.loops(module):
+        name = loop.function.split(" ")[0].split(".")[-1]
+        turns[name] = turns.get(name, 0) + sum(map(started, loop.calls("body")))
+    return turns
+
+
 def flattened_edge_tables(program: Program) -> list[str]:
     """Arrays of the program that hold all edges of all trees in one row, which is how XLA scatters into large ones."""
     config = program.config
@@ -155,3 +186,10 @@ def host_transfers(program: Program) -> list[str]:
     """What goes to the host or waits for it."""
     sends = [it.name for it in program.module.instructions() if it.opcode in TO_THE_HOST]
     return sends + re.findall(r'custom_call_target="([^"]*callback[^"]*)"', program.text)
+
+
+def markdown(rows: list[dict[str, str]]) -> str:
+    """A table of rows, the columns in the order in which they first come; where a row has none, nothing stands."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [columns, ["---"] * len(columns), *([row.get(name, "") for name in columns] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -14,9 +14,12 @@ import dataclasses
 import pathlib
 import re
 from collections.abc import Callable
+from typing import Any
 
 from experiments.accelerator.hlo import Instruction, Module, main_memory_bytes
 
+# Loops whose length depends on the data, by function: mean levels per simulation, of the deepest lane; see the docs.
+DEPTHS = {"descend": 4.0, "backup": 5.0}
 PARTS = ("network", "descent", "growth", "backup", "rules", "answer", "storing", "learning")
 OTHER = "other"
 
@@ -147,6 +150,19 @@ def estimate(
         return max(bundles[it.name], (sum(read) + written) / bytes_per_cycle)
 
     return cost(module.entry)
+
+
+def assumed_trips(it: Instruction) -> float:
+    """How often a loop turns: as XLA knows, else as `DEPTHS` assumes, else once."""
+    if it.trips is not None:
+        return it.trips
+    return DEPTHS.get(it.function.split(" ")[0].split(".")[-1], 1.0)
+
+
+def figures(cost: Cost) -> dict[str, Any]:
+    """What the tables tell: cycles, and those of each part."""
+    parts = {part: round(cycles) for part, cycles in cost.by_part.most_common()}
+    return {"assumed_depths": DEPTHS, "cycles": round(cost.total), "cycles_by_part": parts}
 
 
 def _with_twins(module: Module, bundles: dict[str, float]) -> dict[str, float]:

@@ -100,6 +100,25 @@ def test_cycles_are_added_up_over_loops_and_charged_to_the_parts_of_the_program(
     ]
 
 
+@pytest.mark.parametrize(
+    ("condition", "trips"),
+    [
+        ("pred[] compare(%n, %to), direction=LT", 16),
+        ("pred[] compare(%n, %n), direction=LT", None),
+        ("pred[] compare(%n, %to), direction=NE", None),
+        ("pred[] fusion(%n), kind=kLoop, calls=%inner", None),
+    ],
+)
+def test_a_loop_turns_as_often_as_its_condition_counts_and_else_as_is_assumed(condition, trips):
+    """Libtpu says nowhere else how long a loop is."""
+    counting = "%n = s32[] get-tuple-element(%p), index=0\n  %to = s32[]{:T(128)} constant(16)\n  ROOT %m = "
+    counting += condition
+    module = hlo.parse(GOOD.replace("ROOT %more = pred[] parameter(0)", counting))
+    ((_, loop),) = schedule.loops(module)
+    assert loop.trips == trips
+    assert schedule.assumed_trips(loop) == (trips or schedule.DEPTHS["backup"])
+
+
 def test_bundles_count_once_per_trip_of_the_loops_around_them():
     listing = """
     0x0   :  { %s1 = smov 0 }
@@ -109,6 +128,22 @@ def test_bundles_count_once_per_trip_of_the_loops_around_them():
     0x4   :  { vnop }
     """
     assert schedule.bundle_cycles(listing) == 2 + 3 * 16
+
+
+def test_the_cycles_of_each_part_are_kept_and_the_next_program_finds_no_kernels_of_this_one(tmp_path):
+    (tmp_path / "12-kept-34-final_bundles.txt").write_text("0x0   :  { vnop }\n" * 700)
+    facts = check.figures(program(), tmp_path)
+    # The loop around the kernel turns as often as a backup is assumed to have levels; of the convolution XLA knows.
+    assert facts["cycles_by_part"] == {"backup": schedule.DEPTHS["backup"] * 700, "network": 1000}
+    assert facts["cycles"] == sum(facts["cycles_by_part"].values())
+    assert not list(tmp_path.iterdir())
+    gpu = {"program": "puct"} | check.figures(program(kind="h100", chips=1), tmp_path)
+    head, _, tpu_line, gpu_line = check.table([{"program": "gumbel"} | facts, gpu]).splitlines()
+    assert head.endswith(
+        "| scatters | kernels, simulate | kernels, descend | kernels, backup | backup | network |"
+    )
+    assert tpu_line.startswith("| gumbel, 8 x v5e | 1.0 |") and tpu_line.endswith("| 0 |  |  | 1 | 4 | 1 |")
+    assert gpu_line.startswith("| puct, 1 x h100 |") and gpu_line.endswith("| 0 |  |  | 1 |  |  |")
 
 
 def compilers() -> str | None:

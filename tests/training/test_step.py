@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -18,6 +19,7 @@ from azjax.search import SearchOutput
 from azjax.search import config as search_config
 from azjax.training import alphazero, step
 from azjax.training.config import ConfigError, ReplayConfig, SearchConfig, SelfplayConfig
+from azjax.training.openings import make_openings
 from tests import processes
 from tests.training_cases import SMALL, at_the_limit, digest
 
@@ -45,6 +47,18 @@ def test_one_executable_serves_warm_up_and_learning():
         state, metrics = trainer.iteration(state)  # an executable refuses what it was not compiled for
         seen.add(float(metrics.losses.total) > 0)
     assert seen == {False, True}
+
+
+def test_the_program_of_a_run_is_given_its_openings():
+    """Many megabytes on large boards: as constants they would stand in the program, and in every cache of it."""
+    openings = make_openings(SMALL.game, "R4")
+    positions = len(openings.plies)
+    assert positions > 1000
+    trainer = training.make_trainer(SMALL, training.make_mesh(1), openings=openings)
+    state = jax.eval_shape(trainer.init, jax.random.key(0))
+    program = run.several_iterations(trainer).lower(state, np.int32(1)).as_text()
+    constants = re.findall(r"constant dense<[^>]*> : tensor<([\dx]+)x\w+>", program)
+    assert constants and not [sizes for sizes in constants if int(sizes.split("x")[0]) >= positions]
 
 
 def test_nothing_is_learned_while_warming_up():
@@ -224,6 +238,29 @@ def test_half_precision_self_play_stays_finite(dtype):
     assert int(metrics.skipped_updates) == 0
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(jax.device_get(state.params)))
     assert np.isfinite(jax.device_get(state.ring.rows.value)).all()
+
+
+@pytest.mark.usefixtures("quickly_compiled")
+def test_a_compact_replay_holds_the_same_games_and_teaches_their_policies_rounded():
+    """The weights are equal until the first update, so that the games are; the losses of that iteration tell."""
+
+    def until_it_learns(dtype):
+        replay = dataclasses.replace(SMALL.replay, policy_dtype=dtype)
+        trainer = training.make_trainer(dataclasses.replace(SMALL, replay=replay), training.make_mesh(1))
+        state, updates = trainer.init(jax.random.key(0)), 0
+        while not updates:
+            state, metrics = trainer.iteration(state)
+            updates = int(state.updates)
+        return jax.device_get((state.ring.rows, state.lanes.moments.policy, metrics.losses))
+
+    (whole, under_way, losses), (half, also, their_losses) = map(until_it_learns, ("float32", "bfloat16"))
+    assert half.policy.nbytes * 2 == whole.policy.nbytes and also.nbytes * 2 == under_way.nbytes
+    np.testing.assert_array_equal(half.policy, whole.policy.astype(half.policy.dtype))
+    assert np.any(half.policy.astype(np.float32) != whole.policy)
+    assert digest(half._replace(policy=None)) == digest(whole._replace(policy=None))
+    # A cross-entropy is a sum of terms of one sign, each wrong by 2^-9 at most; updates between leave little.
+    np.testing.assert_allclose(their_losses.policy, losses.policy, rtol=2**-8)
+    np.testing.assert_allclose(their_losses.value, losses.value, rtol=2**-8)
 
 
 @pytest.mark.usefixtures("quickly_compiled")
