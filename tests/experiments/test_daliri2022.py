@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -26,16 +28,18 @@ SETTINGS = study.Settings(
         iterations=2,
         checkpoints=1,
         source_pairs=8,
+        validity_pairs=2,
     ),
     large=study.Board(4, agents=()),
+    between=(study.Board(2, agents=(), source_pairs=4),),
     preset="tiny",
     source_simulations=2,
     simulations=5,
     uct=(2,),
     raw_simulations=(2,),
     match_pairs=4,
-    validity_pairs=2,
     validity_checkpoints=2,
+    processes=1,
     ladder_pairs=1,
     ladder_levels=2,
     ladder_simulations=2,
@@ -48,11 +52,11 @@ def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("daliri2022")
     places = {"out": folder / "runs", "results": folder / "results"}
 
-    def run(only: tuple[str, ...] = ()) -> None:
+    def run(only: tuple[str, ...] = (), **other_places: pathlib.Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(theses, "preset", {"tiny": TINY}.__getitem__)
             patch.setattr(theses, "preset_names", lambda: ("tiny",))
-            study.STUDY.run(SETTINGS, only=only, **places)
+            study.STUDY.run(SETTINGS, only=only, **places | other_places)
 
     run()
     return folder / "results", run
@@ -151,12 +155,25 @@ def test_all_figures_and_drawings_are_there(results):
     assert names >= {"hex3-hardest-black.svg", "hex3-hardest-white.svg", "hex3-A3-ladder.png"}
 
 
-def test_nothing_is_done_twice(results, monkeypatch):
-    before = table(results, "hex3-black-peaks")
-    for name in ("train", "evaluate"):
-        monkeypatch.setattr(study.study.api if name == "train" else study.study, name, None)
-    results[1](("openings", "suites", "curves", "players", "ladder", "matches", "validity"))
-    assert table(results, "hex3-black-peaks") == before
+def test_with_the_runs_gone_nothing_is_done_twice_and_later_stages_have_their_players(
+    results, tmp_path, monkeypatch
+):
+    kept_results = tmp_path / "results"
+    shutil.copytree(results[0], kept_results)
+    names = ("hex3-black-peaks.json", "hex3-players.json", "gains.json", "suites.json", "hex3-A3-ladder.json")
+    before = [(kept_results / name).read_bytes() for name in names]
+    played = json.loads((kept_results / "matches.json").read_text())["rows"]
+    for place, name in ((study.study.api, "train"), (study.study, "evaluate"), (study, "make_solver")):
+        monkeypatch.setattr(place, name, None)
+    for path in (kept_results / "points").glob("*against*"):
+        path.unlink()
+    results[1](out=tmp_path / "other runs", results=kept_results)
+    assert [(kept_results / name).read_bytes() for name in names] == before
+    again = json.loads((kept_results / "matches.json").read_text())["rows"]
+    assert again.keys() == played.keys() and [row["games"] for row in again.values()] == [8]
+    # Nothing that is kept says where the runs were.
+    folder = str(results[0].parent)
+    assert not [path for path in (kept_results / "points").iterdir() if folder in path.read_text()]
 
 
 @pytest.mark.parametrize("settings", [study.QUICK, study.FULL])
