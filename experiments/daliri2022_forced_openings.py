@@ -126,6 +126,7 @@ QUICK = Settings(
         repeated=("baseline", "A1", "A3"),
         iterations=1200,
         checkpoints=20,
+        fewest_moves=4,  # all earlier positions are openings of A1, A2 or A3
         most_moves=16,
         per_colour=100,
         validity_pairs=63,  # with eight checkpoints a thousand games, as in Table 7.1
@@ -152,6 +153,7 @@ FULL = Settings(
         agents=("baseline", *FORCED, "winning"),
         seeds=(0, 1, 2),
         checkpoints=100,
+        fewest_moves=4,  # all earlier positions are openings of A1, A2 or A3
         most_moves=16,
         per_colour=100,
     ),
@@ -996,9 +998,14 @@ def costs_of(settings: Settings) -> Iterator[study.Cost]:
         yield study.judging_cost(
             f"{size}: source games and match", config, int(games * moves), settings.source_simulations
         )
+    for board in settings.boards_with_suites:
         if board.solver_seconds is not None:
-            hours = 2 * board.source_pairs * moves * board.solver_seconds / 3600
-            yield study.Cost(f"{size}: the solver player, at most", hours=hours)
+            games = 2 * board.source_pairs
+            games += 2 * board.validity_pairs * settings.validity_checkpoints if board.agents else 0
+            hours = (
+                games * board.size**2 / 4 * board.solver_seconds / 3600
+            )  # half of the moves are the solver's
+            yield study.Cost(f"{board.size}x{board.size}: the solver player, at most", hours=hours)
 
 
 STUDY = study.Study(

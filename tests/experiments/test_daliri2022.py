@@ -215,3 +215,26 @@ def test_the_thesiss_tables_of_differences_follow_from_the_gains(size, colour):
     for row, column, half, points in printed[size, colour]:
         found = study._their_difference(study.GAINS[size, colour], row, column, half)
         assert found == pytest.approx(points, abs=0.011)
+
+
+def test_the_mean_gain_is_over_agents_and_its_interval_over_the_seeds_that_all_of_them_have():
+    gains = {
+        "A1": np.array([[1.0, 3.0], [3.0, 5.0]]),
+        "A2": np.array([[0.0, 0.0]]),
+        "A3": np.array([[3.0, 5.0], [5.0, 9.0]]),
+        "winning": np.array([[50.0, 50.0]]),  # whose openings are not all legal moves
+    }
+    rows = study._group_rows(gains, {})
+    assert list(rows) == ["all with forced moves", "of them A1, A3"]
+    everyone, repeated = (row["both"].ours for row in rows.values())
+    assert (everyone.mean, everyone.count) == (2, 1)  # of 2, 0 and 4 with the first seed
+    # 3 with the first seed, 5.5 with the second; t(0.975, 1) = 12.706 times a standard error of 1.25.
+    assert (repeated.mean, repeated.count) == (4.25, 2)
+    assert repeated.interval == pytest.approx((4.25 - 15.883, 4.25 + 15.883), abs=1e-3)
+
+
+@pytest.mark.parametrize(("board", "mean"), [(study.FULL.small, 11.06), (study.FULL.large, 13.70)])
+def test_the_thesiss_mean_gains_are_those_of_its_sixteen_cells(board, mean):
+    gains = {agent: np.zeros((1, 2)) for agent in study.FORCED}
+    rows = study._group_rows(gains, study._their_gains(board, study.COLOURS))
+    assert rows["all with forced moves"]["both"].theirs == pytest.approx(mean, abs=0.005)
