@@ -113,7 +113,8 @@ class Settings:
     @property
     def boards_with_suites(self) -> tuple[Board, ...]:
         """Those, and the ones between."""
-        return *self.boards, *(board for board in self.between if self._is_wanted(board))
+        is_there = self.between.source_pairs > 0 and self._is_wanted(self.between)
+        return (*self.boards, self.between) if is_there else self.boards
 
     def _is_wanted(self, board: Board) -> bool:
         return not self.sizes or board.size in self.sizes
@@ -144,7 +145,7 @@ QUICK = Settings(
         solver_seconds=0.5,
         validity_pairs=25,
     ),
-    between=(Board(7, agents=(), fewest_moves=5, most_moves=19, per_colour=100, solver_seconds=1.0),),
+    between=Board(7, agents=(), fewest_moves=5, most_moves=19, per_colour=100, solver_seconds=0.5),
     preset="hex6",
 )
 FULL = Settings(
@@ -169,7 +170,7 @@ FULL = Settings(
         per_colour=250,
         solver_seconds=5.0,
     ),
-    between=(Board(7, agents=(), fewest_moves=5, most_moves=19, per_colour=100, solver_seconds=1.0),),
+    between=Board(7, agents=(), fewest_moves=5, most_moves=19, per_colour=100, solver_seconds=0.5),
 )
 
 
