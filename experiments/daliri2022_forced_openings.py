@@ -85,9 +85,8 @@ class Settings:
 
     small: Board
     large: Board
-    between: tuple[
-        Board, ...
-    ] = ()  # without agents: the small board's are asked about a suite from their games there
+    # Without agents: the small board's are asked about a suite from their games there. No board if no game is played.
+    between: Board = Board(7, agents=(), source_pairs=0)
     sizes: tuple[int, ...] = ()  # the boards to work on now; all if empty
     preset: str = ""  # whose network, search and replay all agents have; "" for Table 5.1 of the thesis
     source: str = "A3"  # the agent whose games the suites are made of
@@ -112,7 +111,7 @@ class Settings:
 
     @property
     def boards_with_suites(self) -> tuple[Board, ...]:
-        """Those, and the ones between."""
+        """Those, and the one between."""
         is_there = self.between.source_pairs > 0 and self._is_wanted(self.between)
         return (*self.boards, self.between) if is_there else self.boards
 
