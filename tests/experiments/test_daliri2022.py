@@ -31,7 +31,7 @@ SETTINGS = study.Settings(
         validity_pairs=2,
     ),
     large=study.Board(4, agents=()),
-    between=study.Board(2, agents=(), source_pairs=4),
+    between=study.Board(2, agents=(), source_pairs=4, per_colour=2),
     preset="tiny",
     source_simulations=2,
     simulations=5,
