@@ -2,6 +2,7 @@
 
     python -m experiments.daliri2022_forced_openings                      # every stage, scaled for two cores
     python -m experiments.daliri2022_forced_openings --only agents curves # some of them
+    python -m experiments.daliri2022_forced_openings --sizes 6            # every stage, on one board
     python -m experiments.daliri2022_forced_openings --full               # the thesis's settings, for an accelerator
 
 He trained five agents on Hex 6x6 and 8x8 that differ in one thing: whether every game of self-play begins with one, two
@@ -15,10 +16,13 @@ opens games with are left out, so that nobody is asked what he was shown. Ours a
 settings, another network, search and budget than his: shares are comparable among our agents, not with his. A sixth
 agent opens with winning moves alone, which he proposes; on 8x8 one begins with the weights of 6x6.
 
-Stages go on where they were stopped. Runs lie below --out; tables, figures and suites in
-experiments/results/daliri2022/quick or full.
+Stages go on where they were stopped. Runs lie below --out; tables, figures, suites, and whatever later stages need, in
+experiments/results/daliri2022/quick or full: when the runs are gone, no finished run or stage is done again. So every
+agent is asked about the suite as soon as it is trained, and its last weights are kept in half precision; of the agent
+that the suite is made with those of all checkpoints, for it is asked later and meets the solver player with each.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -26,13 +30,14 @@ import itertools
 import json
 import pathlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from azjax import make_agent, positions, theses
+from azjax.agents.trained import load_weights
 from azjax.common import atomic
 from azjax.envs import Hex
 from azjax.evaluation import ladder, statistics, suite_building, suites
@@ -68,8 +73,10 @@ class Board:
     min_winning: int = 1
     max_winning: int = 5
     per_colour: int | None = None  # positions of the suite; as the thesis has it if None
+    most_candidates: int | None = None  # of the positions proven for the suite, drawn at random; all if None
     solver_seconds: float | None = None  # of the solver player for a move; as long as it takes if None
     solver_nodes: int | None = None  # after so many a position counts as not proven
+    validity_pairs: int = 50  # games of each of some checkpoints against the solver player
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +85,9 @@ class Settings:
 
     small: Board
     large: Board
+    # Without agents: the small board's are asked about a suite from their games there. No board if no game is played.
+    between: Board = Board(7, agents=(), source_pairs=0)
+    sizes: tuple[int, ...] = ()  # the boards to work on now; all if empty
     preset: str = ""  # whose network, search and replay all agents have; "" for Table 5.1 of the thesis
     source: str = "A3"  # the agent whose games the suites are made of
     source_simulations: int = 200
@@ -87,8 +97,8 @@ class Settings:
     uct: tuple[int, ...] = (1000, 10_000)  # other players that are asked about the suites
     raw_simulations: tuple[int, ...] = (64,)  # the last checkpoints are asked with these, too
     match_pairs: int = 500  # the best agent against the baseline, both colours
-    validity_pairs: int = 50  # games of each of some checkpoints against the solver player
-    validity_checkpoints: int = 8
+    validity_checkpoints: int = 8  # that meet the solver player
+    processes: int = 2  # that prove positions side by side
     laddered: tuple[str, ...] = ("A3",)  # agents that climb the ladder of UCT players while they train
     ladder_pairs: int = 5
     ladder_levels: int = 5
@@ -96,8 +106,17 @@ class Settings:
 
     @property
     def boards(self) -> tuple[Board, ...]:
-        """Those on which there is anything to do."""
-        return tuple(board for board in (self.small, self.large) if board.agents)
+        """Those with agents on which there is anything to do."""
+        return tuple(board for board in (self.small, self.large) if board.agents and self._is_wanted(board))
+
+    @property
+    def boards_with_suites(self) -> tuple[Board, ...]:
+        """Those, and the one between."""
+        is_there = self.between.source_pairs > 0 and self._is_wanted(self.between)
+        return (*self.boards, self.between) if is_there else self.boards
+
+    def _is_wanted(self, board: Board) -> bool:
+        return not self.sizes or board.size in self.sizes
 
 
 QUICK = Settings(
@@ -107,8 +126,10 @@ QUICK = Settings(
         repeated=("baseline", "A1", "A3"),
         iterations=1200,
         checkpoints=20,
+        fewest_moves=4,  # all earlier positions are openings of A1, A2 or A3
         most_moves=16,
         per_colour=100,
+        validity_pairs=63,  # with eight checkpoints a thousand games, as in Table 7.1
     ),
     large=Board(
         8,
@@ -120,8 +141,10 @@ QUICK = Settings(
         min_winning=2,
         max_winning=4,
         per_colour=250,
-        solver_seconds=1.0,
+        solver_seconds=0.5,
+        validity_pairs=25,
     ),
+    between=Board(7, agents=(), fewest_moves=5, most_moves=19, per_colour=100, solver_seconds=0.5),
     preset="hex6",
 )
 FULL = Settings(
@@ -130,6 +153,7 @@ FULL = Settings(
         agents=("baseline", *FORCED, "winning"),
         seeds=(0, 1, 2),
         checkpoints=100,
+        fewest_moves=4,  # all earlier positions are openings of A1, A2 or A3
         most_moves=16,
         per_colour=100,
     ),
@@ -145,6 +169,7 @@ FULL = Settings(
         per_colour=250,
         solver_seconds=5.0,
     ),
+    between=Board(7, agents=(), fewest_moves=5, most_moves=19, per_colour=100, solver_seconds=0.5),
 )
 
 
@@ -304,21 +329,25 @@ def runs_of(work: study.Work[Settings], board: Board) -> dict[str, dict[int, stu
 
 def source_run(work: study.Work[Settings], board: Board) -> study.StudyRun:
     """The run whose games the suite of a board is made of."""
+    board = board if board.agents else work.settings.small
     return run_of(work, board, work.settings.source, board.seeds[0])
 
 
 def winning_openings(work: study.Work[Settings], board: Board) -> str:
-    """The openings database of all openings whose last move wins; made when it is not there."""
-    path = work.out / f"hex{board.size}" / "winning.db"
+    """The openings database of all openings whose last move wins; they are solved once."""
+    path, game = work.out / f"hex{board.size}" / "winning.db", Hex(board.size)
     if not path.exists():
-        game, told = (
-            Hex(board.size),
-            functools.partial(work.progress, f"winning openings of {board.size}x{board.size}"),
-        )
+
+        def solve() -> list[str]:
+            told = functools.partial(work.progress, f"winning openings of {board.size}x{board.size}")
+            with make_solver(game) as solver:
+                found = openings_database.winning_openings(game, solver, progress=told)
+            return [" ".join(game.action_to_text(action) for action in moves) for moves in found]
+
+        kept = work.once(f"hex{board.size}/winning openings", solve)
+        openings = [tuple(game.text_to_action(move) for move in text.split()) for text in kept]
         path.parent.mkdir(parents=True, exist_ok=True)
-        openings_database.write(
-            path, game, openings_database.winning_openings(game, make_solver(game), progress=told)
-        )
+        openings_database.write(path, game, openings)
     return str(path)
 
 
@@ -356,11 +385,17 @@ def _count_openings(work: study.Work[Settings], board: Board, solved: bool) -> d
 
 
 def train_agents(work: study.Work[Settings]) -> None:
-    """Trains all agents, and says what it cost."""
+    """Trains all agents, asks each about the suite of its board at once, and says what they cost."""
     rows = {}
     for board in work.settings.boards:
-        for agent, runs in runs_of(work, board).items():
-            costs = [work.cost_of(run) for run in runs.values()]
+        runs = runs_of(work, board)
+        # The suite comes first, and one seed of each before more: so what is there can be compared at any time.
+        finish(work, board, source_run(work, board))
+        seeded = [pair for by_seed in runs.values() for pair in by_seed.items()]
+        for _, run in sorted(seeded, key=lambda pair: pair[0]):
+            finish(work, board, run)
+        for agent, by_seed in runs.items():
+            costs = [work.cost_of(run) for run in by_seed.values()]
             rows[f"{board.size}x{board.size} {agent}"] = {
                 "runs": len(costs),
                 "minutes": statistics.mean([cost["minutes"] for cost in costs]),
@@ -370,35 +405,87 @@ def train_agents(work: study.Work[Settings]) -> None:
     work.table("agents", "The agents and what they cost", rows)
 
 
+def finish(work: study.Work[Settings], board: Board, run: study.StudyRun) -> None:
+    """Trains a run, asks all its checkpoints about the suite, and keeps what later stages need of it."""
+    work.cost_of(run)
+    run.keep()
+    if run.name == source_run(work, board).name:
+        run.keep(*run.checkpoints)  # for building the suite may take longer than the machine is there
+    if run.name in laddered_runs(work, board):
+        climbed(work, run)
+    sweep_of(work, board, run)
+
+
+def solver_player(board: Board) -> str:
+    """The text of the solver player."""
+    return "perfect" if board.solver_seconds is None else f"perfect?seconds={board.solver_seconds:g}"
+
+
+def source_games(work: study.Work[Settings], board: Board) -> dict[str, Any]:
+    """The games that a suite is made of, as moves, and their counts; played once."""
+    settings, game, run = work.settings, Hex(board.size), source_run(work, board)
+
+    def play() -> dict[str, Any]:
+        players = (f"az:{run.agent()}?sims={settings.source_simulations}", solver_player(board))
+        recipe = suite_building.Recipe(sources=(), players=players, games=board.source_pairs)
+        records, counts = suite_building.play_games(game, recipe, work.progress)
+        moves = [[game.action_to_text(action) for action in row if action >= 0] for row in records.tolist()]
+        return {"games": [" ".join(texts) for texts in moves], "counts": counts}
+
+    return work.once(
+        f"hex{board.size}/source games",
+        play,
+        config=run.config,
+        agent=run.name,
+        simulations=settings.source_simulations,
+        opponent=solver_player(board),
+        pairs=board.source_pairs,
+    )
+
+
 def suite_of(work: study.Work[Settings], board: Board) -> dict[str, Any]:
     """The suite of a board, with its recipe and counts; made when it is not kept."""
     settings, game = work.settings, Hex(board.size)
-    run = source_run(work, board)
-    perfect = "perfect" if board.solver_seconds is None else f"perfect?seconds={board.solver_seconds:g}"
+    run, perfect = source_run(work, board), solver_player(board)
     options = {
         "games": board.source_pairs,
         "fewest_moves": board.fewest_moves,
         "most_moves": board.most_moves,
         "min_winning": board.min_winning,
         "max_winning": board.max_winning,
+        "most_candidates": board.most_candidates,
         "a_colour": board.per_colour,
         "nodes": board.solver_nodes,
     }
 
+    # Beside the tables until the suite is there: proving it may take longer than the machine is there.
+    proofs = work.results / "unfinished" / f"hex{board.size}.npz"
+
     def build() -> dict[str, Any]:
-        players = (f"az:{run.path}?sims={settings.source_simulations}", perfect)
-        built = suite_building.build(
-            game,
-            lambda: make_solver(game, nodes=board.solver_nodes),
-            suite_building.Recipe(sources=(), players=players, **options),
-            work.progress,
-            presets={name: theses.preset(name) for name in theses.preset_names()},
-            proofs=work.out / f"hex{board.size}" / "proofs.npz",
-        )
+        games = source_games(work, board)
+        records = np.full((len(games["games"]), game.max_plies), -1, np.int32)
+        for row, text in enumerate(games["games"]):
+            moves = [game.text_to_action(move) for move in text.split()]
+            records[row, : len(moves)] = moves
+        proofs.parent.mkdir(parents=True, exist_ok=True)
+        with make_solver(game, nodes=board.solver_nodes, processes=settings.processes) as solver:
+            built = suite_building.build(
+                game,
+                lambda: solver,
+                suite_building.Recipe(sources=(), players=(run.name, perfect), **options),
+                work.progress,
+                presets={name: theses.preset(name) for name in theses.preset_names()},
+                proofs=proofs,
+                games=(records, games["counts"]),
+            )
         return {"lines": built.lines, "counts": built.counts}
 
     source = {"agent": run.name, "simulations": settings.source_simulations, "opponent": perfect}
     found = work.once(f"hex{board.size}/suite", build, config=run.config, source=source, recipe=options)
+    for path in (proofs, proofs.with_suffix(".effort.jsonl")):
+        path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # another suite's may be there, or none at all
+        proofs.parent.rmdir()
     positions.write_positions(work.results / f"hex{board.size}.jsonl", found["lines"])
     about = {"study": "daliri2022", "source": source, "recipe": options, "counts": found["counts"]}
     atomic.write_text(work.results / f"hex{board.size}.recipe.json", json.dumps(about, indent=1) + "\n")
@@ -419,7 +506,7 @@ def suite_file(work: study.Work[Settings], board: Board) -> tuple[pathlib.Path, 
 def build_suites(work: study.Work[Settings]) -> None:
     """Builds the suites, shows how they came about, and draws them (Tables 6.1 and 6.2, Figures 6.5 to 6.12)."""
     rows: dict[str, dict[str, Any]] = {}
-    for board in work.settings.boards:
+    for board in work.settings.boards_with_suites:
         found = suite_of(work, board)
         for label, number in _suite_numbers(found["counts"]).items():
             cell = study.Beside(SUITES.get(board.size, {}).get(label), number)
@@ -500,9 +587,9 @@ def _draw_suite(work: study.Work[Settings], board: Board, found: Mapping[str, An
 def judge_suites(work: study.Work[Settings]) -> None:
     """Asks a random mover, UCT and the strongest agent about the suites: do they tell players apart?"""
     settings = work.settings
-    for board in settings.boards:
+    for board in settings.boards_with_suites:
         path, name = suite_file(work, board)
-        best = best_run(work, board)
+        best = best_run(work, board if board.agents else settings.small)
         players = {"random": "random", **{f"uct:{n}": f"uct:{n}" for n in settings.uct}}
         players |= {f"{best.name}, {n} simulations": f"az:{{run}}?sims={n}" for n in settings.raw_simulations}
         players |= {f"{best.name}, {settings.simulations} simulations": f"az:{{run}}?{_search(settings)}"}
@@ -523,7 +610,7 @@ def _search(settings: Settings) -> str:
 
 def _asked(path: pathlib.Path, text: str, best: study.StudyRun) -> dict[str, Any]:
     """The shares of right answers: of each colour, and of the easier and harder half of the positions."""
-    asked = suites.run_suite(text.format(run=best.path) if "{run}" in text else text, path, unopened=True)
+    asked = suites.run_suite(text.format(run=best.agent()) if "{run}" in text else text, path, unopened=True)
     nodes = np.array([position.fields.get("nodes", 0) for position in asked.positions])
     hard = np.argsort(np.argsort(nodes, kind="stable")) >= len(nodes) // 2
     parts = {
@@ -566,6 +653,7 @@ def best_run(work: study.Work[Settings], board: Board) -> study.StudyRun:
 
 def draw_curves(work: study.Work[Settings]) -> None:
     """Asks all checkpoints about the suites: curves, peaks, differences (Figures 7.1 to 7.8, Tables 7.3 to 7.6)."""
+    gains = {}
     for board in work.settings.boards:
         sweeps = {
             agent: {seed: sweep_of(work, board, run) for seed, run in runs.items()}
@@ -580,6 +668,7 @@ def draw_curves(work: study.Work[Settings]) -> None:
         }
         for name, smooth in (("raw", False), ("smooth", True)):
             work.figure(f"hex{board.size}-{name}", curves.compare(panels, smooth=smooth, x_label="iteration"))
+        by_colour = []
         for colour, field in COLOURS.items():
             by_agent = {
                 agent: {seed: curve_of(rows, field) for seed, rows in by_seed.items()}
@@ -589,7 +678,16 @@ def draw_curves(work: study.Work[Settings]) -> None:
             _difference_tables(
                 work, board, colour, {agent: curve_of(rows, field)[1] for agent, rows in first.items()}
             )
-            _gain_table(work, board, colour, by_agent)
+            by_colour.append(gains_of(by_agent))
+            _gain_table(work, board, colour, by_colour[-1])
+        both = {agent: np.mean([found[agent] for found in by_colour], axis=0) for agent in by_colour[0]}
+        theirs = _their_gains(board, COLOURS)
+        gains |= {f"{board.size}x{board.size}, {who}": row for who, row in _group_rows(both, theirs).items()}
+    if gains:
+        title = (
+            "Points of WMSR that forced openings gain over the baseline: mean of agents, colours and halves"
+        )
+        work.table("gains", title, gains, digits=2, notes=(_GAIN_NOTE,))
 
 
 Curves = Mapping[str, Mapping[int, tuple[np.ndarray, np.ndarray]]]
@@ -611,9 +709,11 @@ def _peak_table(work: study.Work[Settings], board: Board, colour: str, by_agent:
             "at the end %": study.Beside(final, statistics.mean([float(y[-1]) for _, y in by_seed.values()])),
         }
     title = f"{board.size}x{board.size}, {colour}: the first highest WMSR, and the last"
-    work.table(
-        _name_of(board, colour, "peaks"), title, rows, notes=("Other suites and budgets than the thesis's.",)
+    notes = (
+        "Other suites and budgets than the thesis's.",
+        f"The suite is made of games of {source_run(work, board).name}, as the thesis's of its best agent's.",
     )
+    work.table(_name_of(board, colour, "peaks"), title, rows, notes=notes)
 
 
 def _difference_tables(
@@ -632,7 +732,8 @@ def _difference_tables(
             for row, cells in table.items()
         }
         title = f"{board.size}x{board.size}, {colour}, {name} half: average of differences, row minus column, points"
-        work.table(_name_of(board, colour, f"aod-{name}"), title, rows, digits=2)
+        note = "Of the first seed of each agent; the thesis has one run each."
+        work.table(_name_of(board, colour, f"aod-{name}"), title, rows, digits=2, notes=(note,))
 
 
 def _their_difference(
@@ -643,14 +744,27 @@ def _their_difference(
     return theirs[row][half] - theirs[column][half]
 
 
-def _gain_table(work: study.Work[Settings], board: Board, colour: str, by_agent: Curves) -> None:
-    """What forced openings gain over the baseline of the same seed, averaged over the checkpoints of a half."""
+Gains = Mapping[str, np.ndarray]
+"""agent -> [seeds, 2] what it gains over the baseline of the same seed in the first and the second half, in points."""
+
+_GAIN_NOTE = (
+    "Means over seeds with Student's 95 % interval; of one seed there is none. The thesis has one run each; its mean is"
+    " that of the same agents."
+)
+
+
+def gains_of(by_agent: Curves) -> Gains:
+    """What every agent gains over the baseline, averaged over the checkpoints of a half."""
     base, gains = by_agent.get("baseline", {}), {}
     for agent, by_seed in by_agent.items():
         shared = [seed for seed in by_seed if seed in base]
         if agent != "baseline" and shared:
             gains[agent] = np.array([curves.aod_by_half(base[seed][1], by_seed[seed][1]) for seed in shared])
-    theirs = GAINS.get((board.size, colour), {})
+    return gains
+
+
+def _gain_table(work: study.Work[Settings], board: Board, colour: str, gains: Gains) -> None:
+    theirs = _their_gains(board, (colour,))
     rows = {
         agent: {
             f"{name} half": study.Beside(
@@ -660,19 +774,37 @@ def _gain_table(work: study.Work[Settings], board: Board, colour: str, by_agent:
         }
         for agent, found in gains.items()
     }
-    forced = [gains[agent] for agent in FORCED if agent in gains]
-    if forced:
-        seeds = min(len(found) for found in forced)
-        whole = np.mean([found[:seeds].mean(1) for found in forced], axis=0)
-        known = [value for agent in FORCED if agent in theirs for value in theirs[agent]]
-        cell = study.Beside(float(np.mean(known)) if known else None, statistics.mean(whole))
-        rows["all with forced moves"] = {"first half": None, "second half": None, "both": cell}
+    rows |= _group_rows(gains, theirs)
     if rows:
         title = (
             f"{board.size}x{board.size}, {colour}: points of WMSR gained over the baseline of the same seed"
         )
-        note = "Means over seeds with Student's 95 % interval; of one seed there is none. The thesis has one run each."
-        work.table(_name_of(board, colour, "gains"), title, rows, digits=2, notes=(note,))
+        work.table(_name_of(board, colour, "gains"), title, rows, digits=2, notes=(_GAIN_NOTE,))
+
+
+def _their_gains(board: Board, colours: Iterable[str]) -> dict[str, np.ndarray]:
+    """agent -> [2], the thesis's gains in both halves, averaged over colours."""
+    printed = [GAINS.get((board.size, colour), {}) for colour in colours]
+    return {agent: np.mean([found[agent] for found in printed], axis=0) for agent in printed[0]}
+
+
+def _group_rows(gains: Gains, theirs: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
+    """Rows of the mean gain of all agents with forced moves, and of those of them that have more seeds."""
+    forced = {agent: gains[agent] for agent in FORCED if agent in gains}
+    if not forced:
+        return {}
+    counts = {agent: len(found) for agent, found in forced.items()}
+    groups = {"all with forced moves": list(forced)}
+    if min(counts.values()) < max(counts.values()):
+        most = [agent for agent in forced if counts[agent] == max(counts.values())]
+        groups[f"of them {', '.join(most)}"] = most
+    rows = {}
+    for label, agents in groups.items():
+        seeds = min(counts[agent] for agent in agents)
+        ours = statistics.mean(np.mean([forced[agent][:seeds].mean(1) for agent in agents], axis=0))
+        known = [theirs[agent] for agent in agents if agent in theirs]
+        rows[label] = {"both": study.Beside(float(np.mean(known)) if known else None, ours)}
+    return rows
 
 
 def play_baseline(work: study.Work[Settings]) -> None:
@@ -681,29 +813,43 @@ def play_baseline(work: study.Work[Settings]) -> None:
     for board in work.settings.boards:
         best, base = best_run(work, board), run_of(work, board, "baseline", board.seeds[0])
         rows[f"{best.name} against {base.name}"] = work.once(
-            f"hex{board.size}/best against baseline",
+            f"{best.name} against {base.name}",
             functools.partial(_match, work, best, base),
             config=best.config,
             pairs=work.settings.match_pairs,
             simulations=work.settings.source_simulations,
-            opponent=base.name,
         )
-    work.table("matches", "The best agent against the baseline, from one random move", rows)
+    notes = (
+        "Players without chance repeat themselves: where it says different, games with the same moves count once; the"
+        " interval is of those.",
+    )
+    work.table("matches", "The best agent against the baseline, from one random move", rows, notes=notes)
 
 
 def _match(work: study.Work[Settings], best: study.StudyRun, base: study.StudyRun) -> dict[str, Any]:
     game, settings = best.config.game, work.settings
-    agents = [make_agent(f"az:{run.path}?sims={settings.source_simulations}", game) for run in (best, base)]
+    agents = [
+        make_agent(f"az:{run.agent()}?sims={settings.source_simulations}", game) for run in (best, base)
+    ]
     match = make_match(game, *agents, pairs=settings.match_pairs, random_plies=1)
     told = functools.partial(work.progress, "best against baseline")
     found = match(None, None, jax.random.key(0), progress=told)
-    low, high = found.interval
+    played = found.played
+    won = np.where(played.agent_first, played.result, -played.result) > 0
+    games = np.column_stack([played.agent_first, played.record])
+    once = np.isin(np.arange(len(games)), np.unique(games, axis=0, return_index=True)[1])
+    low, high = found.distinct.interval
     return {
         "games": found.games,
-        "different": found.distinct_games,
         "won as Black": found.first.wins,
         "won as White": found.second.wins,
         "score %": 100 * found.score,
+        "different": found.distinct_games,
+        "different, as Black": int(np.sum(once & played.agent_first)),
+        "different, won as Black": int(np.sum(once & won & played.agent_first)),
+        "different, as White": int(np.sum(once & ~played.agent_first)),
+        "different, won as White": int(np.sum(once & won & ~played.agent_first)),
+        "score of different %": 100 * found.distinct.score,
         "95 % interval": f"{100 * low:.1f} to {100 * high:.1f}",
     }
 
@@ -726,7 +872,7 @@ def check_validity(work: study.Work[Settings]) -> None:
             config=run.config,
             suite=suite,
             steps=steps,
-            pairs=settings.validity_pairs,
+            pairs=board.validity_pairs,
             search=_search(settings),
             seconds=board.solver_seconds,
         )
@@ -768,14 +914,14 @@ def _meet_solver(
 ) -> dict[str, Any]:
     """Scores of checkpoints in games against the solver player; seconds of a game, and of a position of the suite."""
     settings, game = work.settings, run.config.game
-    perfect = "perfect" if board.solver_seconds is None else f"perfect?seconds={board.solver_seconds:g}"
-    agent, opponent = make_agent(f"az:{run.path}?{_search(settings)}", game), make_agent(perfect, game)
-    match = make_match(game, agent, opponent, pairs=settings.validity_pairs, random_plies=1)
+    agent = make_agent(f"az:{run.agent()}?{_search(settings)}", game)
+    opponent = make_agent(solver_player(board), game)
+    match = make_match(game, agent, opponent, pairs=board.validity_pairs, random_plies=1)
     scores, seconds = [], []
     for step in steps:
         told = functools.partial(work.progress, f"checkpoint {step} against the solver player")
         started = time.perf_counter()
-        found = match(run.trained.load_agent(step), None, jax.random.key(step), progress=told)
+        found = match(load_weights(run.agent(step))[1], None, jax.random.key(step), progress=told)
         seconds.append((time.perf_counter() - started) / found.games)
         scores.append(found.score)
     opponent.close()
@@ -790,22 +936,31 @@ def _meet_solver(
     }
 
 
+def laddered_runs(work: study.Work[Settings], board: Board) -> dict[str, study.StudyRun]:
+    """The runs on a board that climb the ladder, by agent."""
+    agents = [agent for agent in work.settings.laddered if agent in board.agents]
+    return {agent: run_of(work, board, agent, board.seeds[0]) for agent in agents}
+
+
+def climbed(work: study.Work[Settings], run: study.StudyRun) -> dict[str, Any]:
+    """What a run won on the ladder, which stands in its report too."""
+
+    def collect() -> dict[str, Any]:
+        report.write(run.trained)
+        judged = [row for row in run.metrics() if "evaluation" in row]
+        return {
+            "iterations": [row["iteration"] for row in judged],
+            "rows": [row["evaluation"] for row in judged],
+        }
+
+    return work.once(f"{run.name} ladder", collect, config=run.config)
+
+
 def show_ladder(work: study.Work[Settings]) -> None:
     """The ladder of UCT players that some agents climbed while they trained, in the runs' reports."""
-    settings = work.settings
-    for board in settings.boards:
-        for agent in (name for name in settings.laddered if name in board.agents):
-            run = run_of(work, board, agent, board.seeds[0])
-
-            def collect(run: study.StudyRun = run) -> dict[str, Any]:
-                report.write(run.trained)
-                judged = [row for row in run.metrics() if "evaluation" in row]
-                return {
-                    "iterations": [row["iteration"] for row in judged],
-                    "rows": [row["evaluation"] for row in judged],
-                }
-
-            found = work.once(f"{run.name} ladder", collect, config=run.config)
+    for board in work.settings.boards:
+        for agent, run in laddered_runs(work, board).items():
+            found = climbed(work, run)
             last = found["rows"][-1]
             rows = {
                 level: {
@@ -837,15 +992,20 @@ def costs_of(settings: Settings) -> Iterator[study.Cost]:
         checkpoints = board.checkpoints + 1
         yield study.judging_cost(f"{size}: sweeps", config, asked, settings.simulations, checkpoints)
         moves = board.size**2 / 2
-        games = settings.validity_pairs * 2 * settings.validity_checkpoints
+        games = board.validity_pairs * 2 * settings.validity_checkpoints
         yield study.judging_cost(f"{size}: validity", config, int(games * moves), settings.simulations)
         games = 2 * (board.source_pairs + 2 * settings.match_pairs)
         yield study.judging_cost(
             f"{size}: source games and match", config, int(games * moves), settings.source_simulations
         )
+    for board in settings.boards_with_suites:
         if board.solver_seconds is not None:
-            hours = 2 * board.source_pairs * moves * board.solver_seconds / 3600
-            yield study.Cost(f"{size}: the solver player, at most", hours=hours)
+            games = 2 * board.source_pairs
+            games += 2 * board.validity_pairs * settings.validity_checkpoints if board.agents else 0
+            hours = (
+                games * board.size**2 / 4 * board.solver_seconds / 3600
+            )  # half of the moves are the solver's
+            yield study.Cost(f"{board.size}x{board.size}: the solver player, at most", hours=hours)
 
 
 STUDY = study.Study(

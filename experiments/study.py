@@ -50,6 +50,9 @@ they found, so that a stage that is run again, or was killed, only does what is 
 - `sweep` has a judge look at every checkpoint of a run; `once` keeps any result that is plain data.
 - Both keep their results in `points/` beside the tables, small enough for git: with them the tables can be made again
   without the runs. They say of which settings they are; with others they are refused, never overwritten.
+- `StudyRun.keep` keeps weights in `agents/` there, in half precision, for whatever comes later; `StudyRun.agent` is the
+  file of a player: of the run if its folder is there, else what was kept, else it is trained. So a study can go on
+  where the folder of its runs is gone.
 - `table` writes NAME.md and NAME.json and prints; a cell may be a number, a text, an `evaluation.statistics.Mean` over
   seeds, and `Beside(theirs, ours)`, which makes two columns.
 - `figure` writes NAME.png; make figures with `azjax.plots.style`, so that all look alike.
@@ -228,12 +231,14 @@ class StudyRun:
     def identity(self) -> dict[str, Any]:
         """What the run is, as plain data: its configuration, and the run whose weights it began with."""
         origin = {} if self._begun_from is None else {"begun_from": self._begun_from.name}
-        return {"config": config_to_dict(self.config), **origin}
+        return {"config": _told(self.config), **origin}
 
     @functools.cached_property
     def trained(self) -> checkpoint.Run:
-        """The run, after its last iteration."""
+        """The run, after its last iteration; trained anew if its folder is gone and not all its weights were kept."""
         folder = self._work.out / self.name
+        if not (folder / "config.json").exists():
+            self._bring_back(folder)
         if self._is_finished(folder):
             run = checkpoint.open_run(folder, self.config, type(self.config))
         else:
@@ -247,6 +252,62 @@ class StudyRun:
         """Its folder, trained; an agent's text is `az:PATH?sims=1000`."""
         return self.trained.path
 
+    @property
+    def checkpoints(self) -> list[int]:
+        """The iterations of which a run of `azjax.train` saves weights, the start included."""
+        return sorted({*range(0, self.config.iterations, self.config.save_every), self.config.iterations})
+
+    def keep(self, *iterations: int) -> None:
+        """Keeps weights beside the tables, in half precision, so that `agent` needs the run's folder no more.
+
+        Args:
+          *iterations: after which; none for the last.
+        """
+        for iteration in iterations or (self.config.iterations,):
+            path = self._kept_weights(iteration)
+            if not path.exists():
+                params = self.trained.load_agent(iteration)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                checkpoint.export_agent(path, _portable(self.config), params, half_precision=True)
+
+    def agent(self, iteration: int | None = None) -> pathlib.Path:
+        """A file of its weights after an iteration, None for the last; an agent's text is `az:FILE?sims=1000`.
+
+        It is the run's own if the run's folder is there, else what `keep` kept, else the run is trained.
+        """
+        iteration = self.config.iterations if iteration is None else iteration
+        folder = self._work.out / self.name
+        if not self._is_finished(folder) and self._kept_weights(iteration).exists():
+            path = self._work.out / "kept" / f"{_file_name(self.name)}-{iteration}.npz"
+            self._copy_kept(iteration, path)
+            return path
+        return self.path / "agents" / f"{iteration}.npz"
+
+    def _kept_weights(self, iteration: int) -> pathlib.Path:
+        return self._work.results / "agents" / f"{_file_name(self.name)}-{iteration}.npz"
+
+    def _copy_kept(self, iteration: int, path: pathlib.Path) -> None:
+        """Writes kept weights as a run does, with the configuration of now: files that it names may lie elsewhere."""
+        kept = self._kept_weights(iteration)
+        config, params = checkpoint.load_agent(kept)
+        then, now = (json.loads(json.dumps({"config": _told(one)})) for one in (config, self.config))
+        if wrong := _difference(then, now, None):
+            raise ValueError(
+                f"{kept} was found with other settings ({wrong}); move it away, or give other --out and --results"
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        checkpoint.export_agent(path, self.config, params)
+
+    def _bring_back(self, folder: pathlib.Path) -> None:
+        """Makes the folder of the run again if all its weights were kept; it has no metrics and cannot go on."""
+        if not isinstance(self.config, TrainConfig):
+            return
+        if all(self._kept_weights(iteration).exists() for iteration in self.checkpoints):
+            run = checkpoint.create_run(folder, self.config)
+            for iteration in self.checkpoints:
+                self._copy_kept(iteration, run.path / "agents" / f"{iteration}.npz")
+            self._copy_kept(self.config.iterations, run.path / "agent.npz")
+
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of its metrics.jsonl, one per iteration."""
         return self.trained.read_metrics()
@@ -255,7 +316,9 @@ class StudyRun:
         if not (folder / "config.json").exists():
             return False
         run = checkpoint.open_run(folder, self.config, type(self.config))
-        return run.config.iterations <= max(run.iterations, default=0)
+        # A folder that was brought back has weights alone, of all iterations.
+        done = run.iterations or run.snapshots
+        return run.config.iterations <= max(done, default=0)
 
     def _train_on(self, folder: pathlib.Path) -> checkpoint.Run:
         """Trains until the last iteration, and notes what it cost; raises Stopped if that is interrupted."""
@@ -272,7 +335,7 @@ class StudyRun:
 
     def _keep_start(self, run: checkpoint.Run) -> None:
         """Keeps the weights that the run began with as those of iteration 0, so that sweeps begin there."""
-        origin = None if self._begun_from is None else self._begun_from.path
+        origin = None if self._begun_from is None else self._begun_from.agent()
         parts = {name: part for name, part in self._options.items() if name in _OWN_PARTS}
         learning = alphazero.make_learning(self.config, init_from=origin, parts=parts)
         state = learning.warm_start(learning.init())
@@ -282,7 +345,7 @@ class StudyRun:
         show, total = self._work.progress, self.config.iterations
         title = f"training {self.name}"
         if isinstance(self.config, TrainConfig):
-            origin = {} if self._begun_from is None or resume else {"init_from": self._begun_from.path}
+            origin = {} if self._begun_from is None or resume else {"init_from": self._begun_from.agent()}
             return api.train(
                 self.config,
                 folder,
@@ -383,14 +446,20 @@ class Work(Generic[S]):
           config: of a run that the result is of, if there is one.
           **what: the settings that the result depends on, as plain data. A result that was kept with others is refused.
         """
-        identity = {} if config is None else {"config": config_to_dict(config)}
+        identity = {} if config is None else {"config": _told(config)}
         return self._kept_or_made(name, identity | what, make, config)
 
     def cost_of(self, run: StudyRun) -> dict[str, Any]:
         """Minutes, games and positions that a run has taken, kept as `once` keeps results."""
 
         def count() -> dict[str, Any]:
-            last = run.metrics()[-1]
+            rows = run.metrics()
+            if not rows:
+                raise ValueError(
+                    f"{run.path} has no metrics, so that nobody knows what it cost; move the weights kept of it away to"
+                    " train it again"
+                )
+            last = rows[-1]
             numbers = {name: last[name] for name in ("games", "positions", "updates") if name in last}
             return {"minutes": last["seconds"] / 60, **numbers}
 
@@ -597,6 +666,18 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return _plain(value.tolist())
     return checkpoint.finite_or_none(value)
+
+
+def _portable(config: Any) -> Any:
+    """A configuration as it is on any machine: a file of openings is named without its folder."""
+    if not isinstance(config, TrainConfig):
+        return config
+    openings = pathlib.PurePath(config.selfplay.openings).name
+    return dataclasses.replace(config, selfplay=dataclasses.replace(config.selfplay, openings=openings))
+
+
+def _told(config: Any) -> dict[str, Any]:
+    return config_to_dict(_portable(config))
 
 
 def _difference(then: Any, now: dict[str, Any], config: Any) -> str:

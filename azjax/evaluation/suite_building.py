@@ -112,6 +112,7 @@ def build(
     *,
     presets: Mapping[str, TrainConfig] | None = None,
     proofs: str | os.PathLike | None = None,
+    games: tuple[np.ndarray, dict[str, Any]] | None = None,
 ) -> Built:
     """Makes a suite.
 
@@ -122,12 +123,13 @@ def build(
       progress: called now and then.
       presets: trainings by name; every line says in `opened_by` which of them open games with its position.
       proofs: a file that keeps what has been proven and measured, so that building goes on where it was stopped.
+      games: what `play_games` gave with this recipe; None to play.
     """
     solver = make_solver()  # first of all: a game that cannot be solved need not be played
-    game_key, draw_key = jax.random.split(jax.random.key(recipe.seed))
-    records, counts = source_games(game, recipe, game_key, progress)
+    _, draw_key = _keys_of(recipe)
+    records, counts = play_games(game, recipe, progress) if games is None else games
     candidates = extract_positions(game, records)
-    counts |= {"positions": len(candidates.plies)}
+    counts = counts | {"positions": len(candidates.plies)}
     candidates = _worth_solving(game, candidates, recipe, np.random.default_rng(recipe.seed))
     truth = prove(solver, candidates, progress, proofs)
     player = np.asarray(candidates.states.current_player)
@@ -164,6 +166,13 @@ def build(
         marks = opened_by(game, position_sets.rows(candidates.states, np.array(rows, int)), presets)
         lines = [line | {"opened_by": names} for line, names in zip(lines, marks)]
     return Built(lines, counts)
+
+
+def play_games(
+    game: Game, recipe: Recipe, progress: StagedProgress = lambda what, done, total: None
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """The source games of a recipe, as `build` plays them, and their counts."""
+    return source_games(game, recipe, _keys_of(recipe)[0], progress)
 
 
 def source_games(
@@ -368,6 +377,11 @@ def _player(game: Game, simulations: int, random_share: float) -> Callable[[jax.
         return jax.lax.scan(ply, (start, record), steps)[0][1]
 
     return play
+
+
+def _keys_of(recipe: Recipe) -> jax.Array:
+    """[2] of the games, and of what is drawn from them."""
+    return jax.random.split(jax.random.key(recipe.seed))
 
 
 def _played(game: Game, recipe: Recipe, key: jax.Array, progress: StagedProgress) -> Any:

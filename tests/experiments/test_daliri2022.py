@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -26,16 +28,18 @@ SETTINGS = study.Settings(
         iterations=2,
         checkpoints=1,
         source_pairs=8,
+        validity_pairs=2,
     ),
     large=study.Board(4, agents=()),
+    between=study.Board(2, agents=(), source_pairs=4, per_colour=2),
     preset="tiny",
     source_simulations=2,
     simulations=5,
     uct=(2,),
     raw_simulations=(2,),
     match_pairs=4,
-    validity_pairs=2,
     validity_checkpoints=2,
+    processes=1,
     ladder_pairs=1,
     ladder_levels=2,
     ladder_simulations=2,
@@ -48,11 +52,11 @@ def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("daliri2022")
     places = {"out": folder / "runs", "results": folder / "results"}
 
-    def run(only: tuple[str, ...] = ()) -> None:
+    def run(only: tuple[str, ...] = (), **other_places: pathlib.Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(theses, "preset", {"tiny": TINY}.__getitem__)
             patch.setattr(theses, "preset_names", lambda: ("tiny",))
-            study.STUDY.run(SETTINGS, only=only, **places)
+            study.STUDY.run(SETTINGS, only=only, **places | other_places)
 
     run()
     return folder / "results", run
@@ -151,12 +155,25 @@ def test_all_figures_and_drawings_are_there(results):
     assert names >= {"hex3-hardest-black.svg", "hex3-hardest-white.svg", "hex3-A3-ladder.png"}
 
 
-def test_nothing_is_done_twice(results, monkeypatch):
-    before = table(results, "hex3-black-peaks")
-    for name in ("train", "evaluate"):
-        monkeypatch.setattr(study.study.api if name == "train" else study.study, name, None)
-    results[1](("openings", "suites", "curves", "players", "ladder", "matches", "validity"))
-    assert table(results, "hex3-black-peaks") == before
+def test_with_the_runs_gone_nothing_is_done_twice_and_later_stages_have_their_players(
+    results, tmp_path, monkeypatch
+):
+    kept_results = tmp_path / "results"
+    shutil.copytree(results[0], kept_results)
+    names = ("hex3-black-peaks.json", "hex3-players.json", "gains.json", "suites.json", "hex3-A3-ladder.json")
+    before = [(kept_results / name).read_bytes() for name in names]
+    played = json.loads((kept_results / "matches.json").read_text())["rows"]
+    for place, name in ((study.study.api, "train"), (study.study, "evaluate"), (study, "make_solver")):
+        monkeypatch.setattr(place, name, None)
+    for path in (kept_results / "points").glob("*against*"):
+        path.unlink()
+    results[1](out=tmp_path / "other runs", results=kept_results)
+    assert [(kept_results / name).read_bytes() for name in names] == before
+    again = json.loads((kept_results / "matches.json").read_text())["rows"]
+    assert again.keys() == played.keys() and [row["games"] for row in again.values()] == [8]
+    # Nothing that is kept says where the runs were.
+    folder = str(results[0].parent)
+    assert not [path for path in (kept_results / "points").iterdir() if folder in path.read_text()]
 
 
 @pytest.mark.parametrize("settings", [study.QUICK, study.FULL])
@@ -198,3 +215,26 @@ def test_the_thesiss_tables_of_differences_follow_from_the_gains(size, colour):
     for row, column, half, points in printed[size, colour]:
         found = study._their_difference(study.GAINS[size, colour], row, column, half)
         assert found == pytest.approx(points, abs=0.011)
+
+
+def test_the_mean_gain_is_over_agents_and_its_interval_over_the_seeds_that_all_of_them_have():
+    gains = {
+        "A1": np.array([[1.0, 3.0], [3.0, 5.0]]),
+        "A2": np.array([[0.0, 0.0]]),
+        "A3": np.array([[3.0, 5.0], [5.0, 9.0]]),
+        "winning": np.array([[50.0, 50.0]]),  # whose openings are not all legal moves
+    }
+    rows = study._group_rows(gains, {})
+    assert list(rows) == ["all with forced moves", "of them A1, A3"]
+    everyone, repeated = (row["both"].ours for row in rows.values())
+    assert (everyone.mean, everyone.count) == (2, 1)  # of 2, 0 and 4 with the first seed
+    # 3 with the first seed, 5.5 with the second; t(0.975, 1) = 12.706 times a standard error of 1.25.
+    assert (repeated.mean, repeated.count) == (4.25, 2)
+    assert repeated.interval == pytest.approx((4.25 - 15.883, 4.25 + 15.883), abs=1e-3)
+
+
+@pytest.mark.parametrize(("board", "mean"), [(study.FULL.small, 11.06), (study.FULL.large, 13.70)])
+def test_the_thesiss_mean_gains_are_those_of_its_sixteen_cells(board, mean):
+    gains = {agent: np.zeros((1, 2)) for agent in study.FORCED}
+    rows = study._group_rows(gains, study._their_gains(board, study.COLOURS))
+    assert rows["all with forced moves"]["both"].theirs == pytest.approx(mean, abs=0.005)

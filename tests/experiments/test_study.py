@@ -3,9 +3,13 @@
 import dataclasses
 import json
 import math
+import shutil
 
+import jax
+import numpy as np
 import pytest
 
+from azjax.agents.trained import load_weights
 from azjax.evaluation import statistics
 from azjax.plots import style
 from azjax.positions import write_positions
@@ -90,6 +94,69 @@ def test_a_run_that_was_stopped_goes_on_and_a_finished_one_is_left_alone(tmp_pat
     work_in(tmp_path, lambda work: rows.append(work.run("one", longer).metrics()))
     assert asked == [False, True]
     assert [row["iteration"] for row in rows[0]] == [1, 2, 3] and rows[0] == rows[1]
+
+
+def test_where_the_runs_are_gone_kept_weights_play_and_are_judged_and_nothing_is_trained(
+    judged, tmp_path, monkeypatch
+):
+    folder = judged[0]
+    suite = f"suite:{folder / 'suite.jsonl'}?simulations=0"
+    found = {}
+
+    def keep(work):
+        run = work.run("agents/first", TINY)
+        run.keep()
+        found["own"] = load_weights(run.agent())
+
+    def play(work):
+        run = work.run("agents/first", TINY)
+        found["kept"] = load_weights(run.agent())
+
+    def judge(work):
+        run = work.run("agents/first", TINY)
+        run.keep(*run.checkpoints)
+        found["rows"] = work.sweep(run, suite, name="once more")
+
+    work_in(folder, keep)
+    shutil.copytree(folder / "results", tmp_path / "results")
+    monkeypatch.setattr(study.api, "train", None)
+    work_in(tmp_path, play)
+    (config, params), (own_config, own) = found["kept"], found["own"]
+    assert config == own_config == TINY
+    for leaf, whole in zip(jax.tree.leaves(params), jax.tree.leaves(own)):
+        np.testing.assert_array_equal(leaf, whole.astype(np.float16).astype(np.float32))
+    with pytest.raises(TypeError):  # of the other checkpoints nothing is kept: it would be trained again
+        work_in(tmp_path, lambda work: work.run("agents/first", TINY).agent(1))
+    work_in(folder, lambda work: work.run("agents/first", TINY).keep(0, 1, 2))
+    shutil.copytree(folder / "results" / "agents", tmp_path / "results" / "agents", dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / "runs")
+    work_in(tmp_path, judge)
+    assert [row["iteration"] for row in found["rows"]] == [0, 1, 2]
+    assert [row["all"]["positions"] for row in found["rows"]] == [2, 2, 2]
+
+
+def test_kept_weights_of_other_settings_are_refused(judged, tmp_path):
+    folder = judged[0]
+    work_in(folder, lambda work: work.run("agents/first", TINY).keep())
+    shutil.copytree(folder / "results" / "agents", tmp_path / "results" / "agents")
+    other = dataclasses.replace(TINY, search=dataclasses.replace(TINY.search, simulations=5))
+    with pytest.raises(ValueError, match=r"config\.search\.simulations: 4 then, 5 now"):
+        work_in(tmp_path, lambda work: work.run("agents/first", other).agent())
+
+
+def test_what_is_kept_does_not_say_where_a_file_of_openings_lies(tmp_path):
+    found = []
+
+    def stage(work, folder):
+        openings = str(tmp_path / folder / "winning.db")
+        config = dataclasses.replace(TINY, selfplay=dataclasses.replace(TINY.selfplay, openings=openings))
+        found.append(work.once("points", lambda: folder, config=config))
+
+    work_in(tmp_path, lambda work: stage(work, "here"))
+    work_in(tmp_path, lambda work: stage(work, "there"))
+    assert found == ["here", "here"]
+    kept = json.loads((tmp_path / "results" / "points" / "points.json").read_text())
+    assert kept["of"]["config"]["selfplay"]["openings"] == "winning.db"
 
 
 def test_results_of_other_settings_are_refused_and_stay(tmp_path):
