@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 
+from azjax.agents import ready_networks
 from azjax.agents.trained import load_weights, make_evaluation
 from azjax.cli import analyse
 from azjax.envs import DotsAndBoxes, Hex
@@ -107,6 +108,21 @@ def test_a_tree_grows_by_what_a_simulation_passed(ask):
 def test_an_agent_without_a_search_says_so(ask):
     status, told = ask("analyse", HEX3 | {"agent": "random"})
     assert status == 400 and "no search tree" in told["error"]
+
+
+def test_networks_that_come_with_azjax_are_asked_by_name_and_no_other_folder_is(ask, monkeypatch, run_folder):
+    monkeypatch.chdir(run_folder)  # where a folder of that name would be another one
+    (run_folder / "hex3").symlink_to(run_folder / "tiny")
+    try:
+        told = ask("analyse", HEX3 | {"agent": "az:hex3", "maxVisits": 4})[1]
+    finally:
+        (run_folder / "hex3").unlink()
+    config, params = load_weights(ready_networks()["hex3"])
+    evaluate = make_evaluation(config, params, config.game)
+    _, value = jax.jit(evaluate)(params, jax.random.key(0), stack([state_of(read_line(HEX3))]))
+    assert told["rootInfo"]["rawUtility"] == pytest.approx(float(value[0]), abs=1e-5)
+    assert ask("layout", HEX3)[1]["runs"] == ["tiny", "hex3"]
+    assert ask("layout", HEX3 | {"size": 4})[1]["runs"] == []
 
 
 def test_the_same_position_and_length_is_searched_once(server, ask):
