@@ -15,7 +15,7 @@ from azjax.cli import analyse
 from azjax.envs import DotsAndBoxes, Hex
 from azjax.positions import stack
 from azjax.search import puct
-from azjax.serve import truth
+from azjax.serve import desks, truth
 from azjax.serve.boards import read_line, state_of
 from azjax.serve.thinking import Thinker
 
@@ -225,6 +225,23 @@ def test_standard_input_is_answered_line_by_line(run_folder):
     assert by_id["bad"][0]["field"] == "moves" and "JSON" in by_id[None][0]["error"]
     assert by_id["c"][0]["truth"] == {"status": "known", "utility": 1.0}
     assert {info["move"]: info["proven"]["low"] for info in by_id["c"][0]["moveInfos"]}["a1"] == -1
+
+
+def test_a_long_file_of_questions_is_answered_whole_and_bytes_that_are_no_text_spoil_one_line(monkeypatch):
+    monkeypatch.setattr(desks, "MOST_WAITING", 20)
+    cells = [f"{column}{row}" for column in "ab" for row in "12"]
+    # A search and a glance at the network each: far more than may wait.
+    questions = [{"id": str(i), "moves": [cells[i % 4]], "maxVisits": 1 + i // 4} for i in range(40)]
+    lines = [json.dumps(question).encode() for question in questions]
+    lines.insert(1, b"\xff\xfe")
+    out = io.StringIO()
+    stream = io.TextIOWrapper(io.BytesIO(b"\n".join(lines)), encoding="utf-8")
+    analyse.serve(stream, out, {"agent": "uct:4", "game": "hex", "size": 2})
+    answers = [json.loads(line) for line in out.getvalue().splitlines()]
+    (refused,) = [answer for answer in answers if "error" in answer]
+    assert "JSON" in refused["error"]
+    answered = {answer["id"]: answer["rootInfo"]["visits"] for answer in answers if answer is not refused}
+    assert answered == {question["id"]: question["maxVisits"] for question in questions}
 
 
 def test_ownership_is_told_place_by_place_where_the_network_has_it(tmp_path):
