@@ -3,6 +3,7 @@
 import collections
 import concurrent.futures
 import dataclasses
+import io
 import json
 import queue
 import sys
@@ -59,12 +60,11 @@ def serve(questions: TextIO, answers: TextIO, defaults: dict[str, Any]) -> None:
       answers: where the answers go, a JSON object per line, each as soon as it is there.
       defaults: fields that a question need not give.
     """
-    from azjax.serve import analysis
+    from azjax.serve import analysis, desks
     from azjax.serve.app import error_fields
     from azjax.serve.boards import RequestError
-    from azjax.serve.desks import Office
 
-    office = Office()
+    office = desks.Office()
     lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(questions, lines), daemon=True).start()
     waiting: collections.deque[analysis.Pending] = collections.deque()
@@ -100,11 +100,15 @@ def serve(questions: TextIO, answers: TextIO, defaults: dict[str, Any]) -> None:
     try:
         line: str | None = ""
         while line is not None or waiting:
-            while line is not None and (not waiting or not lines.empty()):
+            # A file is read faster than it is answered: no more is begun than a desk has room for.
+            while line is not None and (
+                not waiting
+                or (not lines.empty() and sum(len(one.tasks) for one in waiting) < desks.MOST_WAITING // 2)
+            ):
                 line = lines.get()
                 if line is not None and line.strip():
                     begin(line)
-            while waiting and (line is None or lines.empty()):
+            if waiting:
                 concurrent.futures.wait(waiting[0].tasks)
                 finish(waiting.popleft())
     finally:
@@ -112,6 +116,8 @@ def serve(questions: TextIO, answers: TextIO, defaults: dict[str, Any]) -> None:
 
 
 def _read(questions: TextIO, lines: "queue.SimpleQueue[str | None]") -> None:
+    if isinstance(questions, io.TextIOWrapper):
+        questions.reconfigure(errors="replace")  # so that bytes that are no text spoil their own line alone
     for line in questions:
         lines.put(line)
     lines.put(None)

@@ -24,6 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from azjax import agents, envs
+from azjax.agents.trained import load_weights
 from azjax.common import files, texts
 from azjax.common.agent import FORFEIT, RESIGN, AgentError
 from azjax.envs.core import Game, GameError, seen_as
@@ -44,7 +45,8 @@ STATIC = ("index.html", "page.js", "board.js", "board.css", "style.css", "icon.s
 PATIENCE = 600.0  # seconds that an answer may take
 MOST_TREE = 400  # simulations of a tree that is stepped through
 _MOST_PLAYOUTS = 20_000
-_SOLVER_SECONDS = 5.0  # of an agent that asks a solver, unless its text says less
+_MOST_WIDTH = 16  # moves that hexy tries in each position
+_SOLVER_SECONDS = 5.0  # of an agent that searches until it is done, unless its text says less
 _NAMED_FORMS = (
     "random",
     "uct",
@@ -56,6 +58,7 @@ _NAMED_FORMS = (
     "medium",
     "hard",
     "alphabeta",
+    "hexy",
 )
 _RUN_FORMS = ("az", "net", "td", "es")
 
@@ -83,7 +86,7 @@ class Server:
         """
         if text in self.agents:
             return text
-        if text in self.folders.all():
+        if text in self.folders.all() or text in agents.ready_networks():
             return self._run_text("", text, "")
         try:
             name = texts.name_of(text)
@@ -98,17 +101,24 @@ class Server:
         raise RequestError(f"{text!r} is no agent of this server; there are {', '.join(known)}", "agent")
 
     def _run_text(self, form: str, run: str, options: str) -> str:
-        path = self.folders.folder(run)
+        ready = None if run in self.folders.all() else agents.ready_networks().get(run)
+        path = ready or self.folders.folder(run)
         if not form:
             return agents.trained_agent(str(path))[0]
         return f"{form}:{path}{options}"
+
+    def _players_of(self, game: Game) -> list[str]:
+        """The runs that can play a game, and the networks that come with azjax and can; the runs first."""
+        runs = self.folders.of_game(game)
+        ready = [name for name in agents.ready_networks() if seen_as(_ready_game(name)) == seen_as(game)]
+        return runs + [name for name in ready if name not in self.folders.all()]
 
     def ladder(self, game: Game) -> Ladder:
         """The ladder of a game."""
         if game not in self._ladders:
             if len(self._ladders) >= 32:
                 raise RequestError("there are too many ladders already", None, 503)
-            self._ladders[game] = Ladder(game, self.folders.of_game(game), self.resolve)
+            self._ladders[game] = Ladder(game, self._players_of(game), self.resolve)
         return self._ladders[game]
 
     def suite_path(self, name: Any) -> str:
@@ -145,7 +155,7 @@ class Server:
             "actions": game.num_actions,
             "most": capacity(game, 1),
             "solver": has_solver(game),
-            "runs": await run_in_threadpool(self.folders.of_game, game),
+            "runs": await run_in_threadpool(self._players_of, game),
             "rules": (type(game).__doc__ or "").strip().split("\n")[0],
         }
 
@@ -330,6 +340,11 @@ class Server:
             raise RequestError(f"no answer within {PATIENCE:.0f} s; ask for less", None, 503) from None
 
 
+@functools.cache
+def _ready_game(name: str) -> Game:
+    return load_weights(agents.ready_networks()[name])[0].game
+
+
 def _answers(asked: suites.AskedSuite) -> dict[str, Any]:
     rows = []
     for number_, position, given in zip(asked.numbers, asked.positions, asked.result.answers):
@@ -360,7 +375,11 @@ def _bounded(text: str) -> str:
             raise RequestError(f"an agent of this server makes at most {most:,} {name}", "agent")
     if options.get("depth", 0) > 8 or options.get("seconds", 0) > 60:
         raise RequestError("an agent of this server thinks at most 8 plies and 60 seconds ahead", "agent")
-    if read.name in ("perfect", "optimal", "alphabeta") and "seconds" not in options:
+    if options.get("width", 0) > _MOST_WIDTH:
+        raise RequestError(
+            f"an agent of this server tries at most {_MOST_WIDTH} moves in a position", "agent"
+        )
+    if read.name in ("perfect", "optimal", "alphabeta", "hexy") and "seconds" not in options:
         text += ("&" if "?" in text else "?") + f"seconds={_SOLVER_SECONDS:g}"
     return text
 

@@ -61,9 +61,9 @@ class Desk:
     ) -> concurrent.futures.Future:
         """A search of a position, together with others of the same length that wait."""
         known = (line, simulations, step)
-        if known in self._found:
+        if (found := self._found.get(known)) is not None:
             done: concurrent.futures.Future = concurrent.futures.Future()
-            done.set_result(self._found[known])
+            done.set_result(found)
             return done
         return self._queue((simulations, step, known), lambda: state)
 

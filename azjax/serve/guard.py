@@ -71,7 +71,7 @@ class Guard:
         if not self._is_own(host) and not self._is_own(host.rpartition(":")[0]):
             return 421, "this server is asked for under a name that is not its own"
         origin = headers.get("origin")
-        if origin is not None and urllib.parse.urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and not _is_from(origin, host):
             return 403, "requests of pages from elsewhere are refused"
         if self._token is not None and not self._has_token(scope, headers):
             return 401, "a token is needed: open the address that `azjax serve` has printed"
@@ -127,6 +127,13 @@ class _Bounded:
         if self._left < 0:
             return {"type": "http.disconnect"}
         return message
+
+
+def _is_from(origin: str, host: str) -> bool:
+    try:
+        return urllib.parse.urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:  # such as an address in brackets that is none
+        return False
 
 
 def _token_in(scope: Scope) -> str:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from azjax import agents
-from azjax.common.agent import Agent
+from azjax.common.agent import RESIGN, Agent
 from azjax.envs.core import Game, GameState, unwrapped
 from azjax.evaluation.arena import make_mover
 from azjax.serve.app import static_text
@@ -66,6 +66,7 @@ class Board(anywidget.AnyWidget):
         made = agents.make_agent(agent, self.game) if isinstance(agent, str) else agent
         self._mover = None if made is None else make_mover(made)
         self._name = "" if made is None else made.name
+        self._ended = ""  # how the agent has given up; from there on the person plays for both
         self.side = int(self.state.current_player) if side is None else side
         self._key = jax.random.key(seed)
         self._step = jax.jit(self.game.step)
@@ -97,6 +98,7 @@ class Board(anywidget.AnyWidget):
         """Takes back the person's last move, and the answer to it."""
         turns = [ply for ply, x in enumerate(self._states[:-1]) if self._is_person(int(x.current_player))]
         if turns:
+            self._ended = ""
             del self._states[turns[-1] + 1 :], self.moves[turns[-1] :]
             self._show()
 
@@ -108,14 +110,13 @@ class Board(anywidget.AnyWidget):
         self.moves.append(action)
 
     def _answer(self) -> None:
-        while self._mover is not None and not self._is_person(int(self.state.current_player)):
+        while not self._ended and not self._is_person(int(self.state.current_player)):
             if bool(look(self.game, self.state).over):
                 return
             self._key, key = jax.random.split(self._key)
             action = self._mover(key, self.state)
             if action < 0:
-                self._mover = None
-                self.message = f"{self._name} resigns"
+                self._ended = f"{self._name} {'resigns' if action == RESIGN else 'cannot go on'}."
                 return
             self._move(action)
 
@@ -127,6 +128,8 @@ class Board(anywidget.AnyWidget):
         self.message = self._sentence(told, ("First", "Second") if layout is None else layout.names)
 
     def _sentence(self, told: dict[str, Any], names: Sequence[str]) -> str:
+        if self._ended:
+            return self._ended
         if told["over"]:
             result = np.sign(told["rewards"][0])
             return "A draw." if result == 0 else f"{names[0 if result > 0 else 1]} has won."

@@ -71,6 +71,8 @@ def app():
         ({"origin": "http://localhost:1"}, 403),
         ({"origin": "http://evil.example"}, 403),
         ({"origin": "null"}, 403),
+        ({"origin": "http://["}, 403),
+        ({"origin": "http://[::bad]"}, 403),
         ({"content_type": "text/plain"}, 415),
         ({"content_length": str(LONGEST_BODY + 1)}, 413),
         ({"content_length": "9" * 30}, 413),
@@ -146,6 +148,7 @@ def test_no_other_file_is_ever_sent(app, path):
         "uct:100?playouts=9999",
         "az:tiny?sims=100000",
         "alphabeta?depth=50",
+        "hexy?width=100",
         "perfect?seconds=9999",
         "random?" + "x" * 600,
         "",
@@ -156,6 +159,12 @@ def test_no_other_file_is_ever_sent(app, path):
 def test_agents_that_would_run_programs_read_elsewhere_or_never_end_are_refused(server, ask, text):
     status, told = ask("move", HEX3 | {"agent": text})
     assert status in (400, 404) and told["error"] and not server.office.status().count({"agent": text})
+
+
+def test_agents_that_search_until_they_are_done_are_given_a_time(server):
+    assert server.resolve("hexy") == "hexy?seconds=5"
+    assert server.resolve("perfect?all_moves=1") == "perfect?all_moves=1&seconds=5"
+    assert server.resolve("alphabeta?seconds=2") == "alphabeta?seconds=2"
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,17 @@ def test_a_game_of_hex_is_played_by_clicking_and_moves_are_taken_back(open_page)
     at_ply(page, "5 / 5")
 
 
+def test_clicks_that_come_before_the_last_move_is_shown_change_nothing(open_page):
+    page = open_page("#game=hex&size=3")
+    both_sides(page)
+    page.evaluate("""() => {
+      const places = [4, 0].map((i) => document.querySelector(`#board [data-place="${i}"]`));
+      for (const place of places) place.dispatchEvent(new MouseEvent("click"));
+    }""")
+    at_ply(page, "1 / 1")
+    expect(page.locator("#status.wrong")).to_have_count(0)
+
+
 def test_swap_is_a_button_where_the_game_has_it(open_page):
     page = open_page("#game=hex&size=3&swap=true")
     both_sides(page)
@@ -138,7 +149,12 @@ def test_a_game_of_chinese_checkers_is_played_by_taking_up_pieces(open_page):
     both_sides(page)
     # A piece each, from tip to tip of 3x3; the cells of the middle row are 3, 4 and 5.
     for ply, (start, end) in enumerate([(0, 1), (8, 7), (1, 3), (7, 5), (3, 6), (5, 2), (6, 8)], start=1):
-        click(page, start, end)
+        click(page, start)
+        goals = page.locator("#board .goal")
+        expect(goals).to_have_count(page.locator("#board .place.open").count())
+        assert page.locator(f'#board [data-place="{end}"] .goal').count() == 1
+        click(page, end)
+        expect(goals).to_have_count(0)
         at_ply(page, f"{ply} / {ply}")
     expect(page.locator("#turn")).to_have_text("a has won")
 
@@ -173,6 +189,32 @@ def test_an_agent_answers_gives_hints_and_a_game_can_be_resigned(open_page):
     at_ply(page, "0 / 0")
     page.click("#resign")
     expect(page.locator("#turn")).to_have_text("White wins: Black has resigned")
+    page.click('[data-view="analyse"]')  # where what might have come is looked at
+    click(page, 0)
+    at_ply(page, "1 / 1")
+
+
+def test_a_game_of_the_address_is_taken_back_to_where_the_person_was_to_move(open_page):
+    page = open_page("#game=hex&size=3&moves=b2,a1,c3,c1")
+    page.fill("#opponent", "uct:3")
+    page.press("#opponent", "Enter")
+    page.click('[data-side="1"]')  # so that the agent plays the fifth move
+    at_ply(page, "5 / 5")
+    page.click("#undo")
+    at_ply(page, "3 / 3")
+
+
+def test_what_search_expects_is_shown_on_the_board(open_page):
+    page = open_page("#game=hex&size=3&view=analyse")
+    page.wait_for_selector("tr.best")
+    expected = page.inner_text("#pv").split()[1:]
+    assert len(expected) > 1
+    page.hover("tr.best")
+    ghosts = page.locator("#board .ghost .stone")
+    expect(ghosts).to_have_count(len(expected))
+    assert page.locator("#board .ghost text").all_inner_texts() == [str(i + 1) for i in range(len(expected))]
+    page.hover("#verdict")
+    expect(ghosts).to_have_count(0)
 
 
 def test_network_search_and_truth_stand_side_by_side_and_a_blunder_is_marked(open_page):
@@ -270,6 +312,44 @@ def test_everything_can_be_done_from_the_keyboard(open_page):
     expect(page.locator("#analyse-panel")).to_be_visible()
 
 
+def test_the_focus_stays_where_it_was_when_things_are_drawn_anew(open_page):
+    page = open_page("#game=hex&size=3&view=analyse")
+    page.wait_for_selector("tr.best")
+    page.focus("#thoughts th button:text-is('N')")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.textContent") == "N"
+    assert page.locator("#thoughts th").nth(2).get_attribute("aria-sort") == "descending"
+    page.focus('#thoughts tr[data-key="5"]')
+    page.keyboard.press("1")  # draws the board and the table without the network
+    assert page.evaluate("document.activeElement.dataset.key") == "5"
+    page.keyboard.press("Enter")  # plays it
+    at_ply(page, "1 / 1")
+    assert page.evaluate("document.activeElement.closest('#thoughts') !== null")
+
+
+def test_arrow_keys_choose_among_sides_and_views(open_page):
+    page = open_page("#game=hex&size=3")
+    page.focus('[data-side="0"]')
+    page.keyboard.press("ArrowLeft")  # round to the last one, with which agents play
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("document.activeElement.dataset.side") == "both"
+    assert page.locator('[data-side="both"]').get_attribute("aria-checked") == "true"
+    page.focus('[data-view="play"]')
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#analyse-panel")).to_be_visible()
+    assert page.evaluate("document.activeElement.dataset.view") == "analyse"
+
+
+def test_addresses_lead_to_their_view_and_to_play_without_one(open_page):
+    page = open_page("#game=hex&size=3&view=nonsense")
+    expect(page.locator("#play-panel")).to_be_visible()
+    page.evaluate("location.hash = '#game=hex&size=3&view=analyse'")
+    expect(page.locator("#analyse-panel")).to_be_visible()
+    page.evaluate("location.hash = '#game=hex&size=2'")
+    expect(page.locator("#play-panel")).to_be_visible()
+    assert "size=2" in page.url
+
+
 @pytest.mark.parametrize("view", ["play", "analyse", "watch", "suites"])
 def test_everything_fits_a_phone(open_page, view):
     page = open_page(f"#game=hex&size=5&view={view}", width=390, height=780)
@@ -310,6 +390,26 @@ def test_wrong_answers_of_a_suite_are_clicked_through(open_page, server, tmp_pat
     assert "size=2" in page.url and "view=analyse" in page.url
 
 
+def test_two_runs_are_compared_curve_by_curve(open_page, run_folder):
+    shutil.copytree(run_folder / "tiny", run_folder / "other")
+    try:
+        page = open_page("#game=hex&size=3&view=watch")
+        page.wait_for_selector(".chart")
+        page.locator(".card", has_text="tiny").click()
+        loss = page.locator(".chart", has=page.locator("h2:text-is('loss')"))
+        expect(loss.locator(".legend > span")).to_have_count(4)
+        assert loss.locator(".legend").inner_text().count("tiny: ") == 2
+        of_curves = loss.locator("polyline").evaluate_all(
+            "all => all.map((one) => [one.getAttribute('stroke'), one.getAttribute('stroke-dasharray') !== ''])"
+        )
+        # Policy and value of one run, then of the other: the same two colours, the second time dashed.
+        (policy, _), (value, _) = of_curves[:2]
+        assert policy != value
+        assert of_curves == [[policy, False], [value, False], [policy, True], [value, True]]
+    finally:
+        shutil.rmtree(run_folder / "other")
+
+
 def test_runs_are_watched_and_play_against_themselves(open_page):
     page = open_page("#game=hex&size=3&view=watch")
     page.wait_for_selector(".chart")
@@ -317,6 +417,7 @@ def test_runs_are_watched_and_play_against_themselves(open_page):
     assert titles == ["strength", "truth", "loss"]
     expect(page.locator(".card")).to_contain_text("iteration 3 of 5")
     expect(page.locator(".card")).to_contain_text("20 s left")  # 10 s each, as its metrics say
+    expect(page.locator("#replay-open")).to_be_hidden()
     page.click("#selfplay")
     expect(page.locator("#selfplay-note")).to_contain_text("moves by the newest weights", timeout=PATIENCE)
     assert page.locator("#replay-board .stone").count() >= 5  # fewer do not join two sides of 3x3

@@ -9,12 +9,13 @@ import jax
 import numpy as np
 import pytest
 
+from azjax.agents import ready_networks
 from azjax.agents.trained import load_weights, make_evaluation
 from azjax.cli import analyse
 from azjax.envs import DotsAndBoxes, Hex
 from azjax.positions import stack
 from azjax.search import puct
-from azjax.serve import truth
+from azjax.serve import desks, truth
 from azjax.serve.boards import read_line, state_of
 from azjax.serve.thinking import Thinker
 
@@ -107,6 +108,21 @@ def test_a_tree_grows_by_what_a_simulation_passed(ask):
 def test_an_agent_without_a_search_says_so(ask):
     status, told = ask("analyse", HEX3 | {"agent": "random"})
     assert status == 400 and "no search tree" in told["error"]
+
+
+def test_networks_that_come_with_azjax_are_asked_by_name_and_no_other_folder_is(ask, monkeypatch, run_folder):
+    monkeypatch.chdir(run_folder)  # where a folder of that name would be another one
+    (run_folder / "hex3").symlink_to(run_folder / "tiny")
+    try:
+        told = ask("analyse", HEX3 | {"agent": "az:hex3", "maxVisits": 4})[1]
+    finally:
+        (run_folder / "hex3").unlink()
+    config, params = load_weights(ready_networks()["hex3"])
+    evaluate = make_evaluation(config, params, config.game)
+    _, value = jax.jit(evaluate)(params, jax.random.key(0), stack([state_of(read_line(HEX3))]))
+    assert told["rootInfo"]["rawUtility"] == pytest.approx(float(value[0]), abs=1e-5)
+    assert ask("layout", HEX3)[1]["runs"] == ["tiny", "hex3"]
+    assert ask("layout", HEX3 | {"size": 4})[1]["runs"] == []
 
 
 def test_the_same_position_and_length_is_searched_once(server, ask):
@@ -209,6 +225,23 @@ def test_standard_input_is_answered_line_by_line(run_folder):
     assert by_id["bad"][0]["field"] == "moves" and "JSON" in by_id[None][0]["error"]
     assert by_id["c"][0]["truth"] == {"status": "known", "utility": 1.0}
     assert {info["move"]: info["proven"]["low"] for info in by_id["c"][0]["moveInfos"]}["a1"] == -1
+
+
+def test_a_long_file_of_questions_is_answered_whole_and_bytes_that_are_no_text_spoil_one_line(monkeypatch):
+    monkeypatch.setattr(desks, "MOST_WAITING", 20)
+    cells = [f"{column}{row}" for column in "ab" for row in "12"]
+    # A search and a glance at the network each: far more than may wait.
+    questions = [{"id": str(i), "moves": [cells[i % 4]], "maxVisits": 1 + i // 4} for i in range(40)]
+    lines = [json.dumps(question).encode() for question in questions]
+    lines.insert(1, b"\xff\xfe")
+    out = io.StringIO()
+    stream = io.TextIOWrapper(io.BytesIO(b"\n".join(lines)), encoding="utf-8")
+    analyse.serve(stream, out, {"agent": "uct:4", "game": "hex", "size": 2})
+    answers = [json.loads(line) for line in out.getvalue().splitlines()]
+    (refused,) = [answer for answer in answers if "error" in answer]
+    assert "JSON" in refused["error"]
+    answered = {answer["id"]: answer["rootInfo"]["visits"] for answer in answers if answer is not refused}
+    assert answered == {question["id"]: question["maxVisits"] for question in questions}
 
 
 def test_ownership_is_told_place_by_place_where_the_network_has_it(tmp_path):

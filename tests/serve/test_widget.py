@@ -6,7 +6,7 @@ import pytest
 from nbclient import NotebookClient
 
 import azjax
-from azjax.common.agent import Agent
+from azjax.common.agent import RESIGN, Agent
 from azjax.envs import Hex
 
 NOTEBOOK = """
@@ -39,6 +39,21 @@ def test_whoever_is_second_waits_for_the_agent_and_sees_the_end(first_free):
     board.play(3)  # a1 b2; then b1 with a1 reaches the top, a2 would join top and bottom
     board.play(2)
     assert board.moves == [0, 3, 1, 2] and board.message == "White has won."
+
+
+def test_an_agent_that_gives_up_says_so_and_goes_on_after_an_undo():
+    def act(params, key, states):
+        stones = jax.numpy.sum(states.board != 0, axis=-1)
+        return jax.numpy.where(stones >= 3, RESIGN, jax.numpy.argmax(states.board == 0, axis=-1))
+
+    board = azjax.Board(game=Hex(size=3), agent=Agent("faint-hearted", act))
+    board.play(4)
+    board.play(8)
+    assert board.moves == [4, 0, 8] and board.message == "faint-hearted resigns."
+    board.undo()
+    assert board.moves == [4, 0] and board.message == "Black to move."
+    board.play(7)
+    assert board.message == "faint-hearted resigns."
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@
 // anywidget, whose `render` is the default export.
 //
 // A view: {layout, position, theme, open (may be clicked), thoughts (action -> {prior, visits, value, proven, best}),
-// layers ({network, search, truth, ownership}), ownership, blunder (an action), variation (actions)}.
+// layers ({network, search, truth, ownership}), ownership, blunder (an action)}.
 
 const NS = "http://www.w3.org/2000/svg";
 
@@ -31,9 +31,9 @@ export class Board {
     this.hover = hover;
     this.chosen = null; // the place that a move is to begin from
     this.cursor = null; // of the keyboard
+    this.variation = []; // actions that are expected from here
     this.parent = parent;
     this.svg = make("svg", { class: "azboard", tabindex: 0, role: "application" }, parent);
-    this.svg.setAttribute("aria-label", "board: arrow keys move, Enter plays");
     this.svg.addEventListener("keydown", (event) => this.key(event));
     this.before = new Set();
   }
@@ -41,7 +41,14 @@ export class Board {
   show(view) {
     const changed = !this.view || this.view.position !== view.position;
     this.view = view;
-    if (changed) this.chosen = null;
+    if (changed) [this.chosen, this.variation] = [null, []];
+    this.draw();
+  }
+
+  // Shows the actions that are expected, in the place of what is thought of each.
+  expect(variation) {
+    if (!this.view || (!variation.length && !this.variation.length)) return;
+    this.variation = variation;
     this.draw();
   }
 
@@ -60,6 +67,7 @@ export class Board {
   draw() {
     const { layout, position } = this.view;
     this.svg.replaceChildren();
+    this.svg.setAttribute("aria-label", layout ? "board: arrow keys move, Enter plays" : "board: a picture, whose moves are buttons");
     if (!layout) return this.drawPicture();
     this.svg.setAttribute("viewBox", `0 0 ${layout.width} ${layout.height}`);
     this.svg.style.maxHeight = `${2.3 * layout.height}px`; // small boards need not fill the page
@@ -76,11 +84,10 @@ export class Board {
     for (const [x, y] of layout.dots) make("circle", { cx: x, cy: y, r: 5, class: "dot" }, this.svg);
     for (const [x, y, text] of layout.labels) make("text", { x, y, class: "label" }, this.svg, text);
     this.before = now;
-    this.drawThoughts();
+    if (!this.variation.length) this.drawThoughts();
     this.drawLast();
     this.drawVariation();
-    this.cursorMark = make("circle", { class: "cursor", r: 17 }, this.svg);
-    this.moveCursor(this.cursor);
+    this.drawCursor();
   }
 
   drawPicture() {
@@ -103,6 +110,7 @@ export class Board {
     if (tints.has(i)) names.push(`tint${tints.get(i)}`);
     if (place.idle) names.push("boxed");
     if (this.chosen === i) names.push("chosen");
+    const isGoal = this.chosen !== null && actions.some(({ action }) => layout.actions[action].length > 1);
     const group = make("g", { class: names.join(" "), "data-place": i }, parent);
     if (actions.length) {
       group.setAttribute("role", "button");
@@ -126,6 +134,7 @@ export class Board {
       const fresh = this.before.size && !this.before.has(key) ? " fresh" : "";
       make("circle", { cx: place.x, cy: place.y, r: place.r, class: `stone stone${owner}${fresh}` }, group);
     }
+    if (isGoal) make("circle", { cx: place.x, cy: place.y, r: 6.5, class: "goal" }, group);
     if (place.idle && tints.has(i)) make("text", { x: place.x, y: place.y, class: "variation" }, group, layout.names[tints.get(i)]);
     group.addEventListener("click", () => this.click(i));
     group.addEventListener("pointerenter", () => this.hover(actions.length === 1 ? actions[0].action : null));
@@ -247,13 +256,13 @@ export class Board {
   }
 
   drawVariation() {
-    const { layout, position, variation } = this.view;
-    if (!variation?.length) return;
+    const { layout, position } = this.view;
     const group = make("g", { class: "ghost", "pointer-events": "none" }, this.svg);
     let player = position.player;
-    variation.slice(0, 9).forEach((action, number) => {
-      const place = layout.places[layout.actions[action]?.at(-1)];
-      if (!place) return;
+    this.variation.slice(0, 9).forEach((action, number) => {
+      const place = layout.places[layout.actions[action]?.at(-1)], mover = player;
+      player = 1 - player;
+      if (!place) return; // a swap or a pass
       if (place.line) {
         const [x1, y1, x2, y2] = place.line;
         make("line", { x1, y1, x2, y2, class: "drawn" }, group);
@@ -261,9 +270,8 @@ export class Board {
         make("text", { x: place.x, y: place.y, class: "main" }, group, number + 1);
         return;
       }
-      make("circle", { cx: place.x, cy: place.y, r: place.r, class: `stone stone${player}` }, group);
-      make("text", { x: place.x, y: place.y, class: `variation variation${player}` }, group, number + 1);
-      player = 1 - player;
+      make("circle", { cx: place.x, cy: place.y, r: place.r, class: `stone stone${mover}` }, group);
+      make("text", { x: place.x, y: place.y, class: `variation variation${mover}` }, group, number + 1);
     });
   }
 
@@ -321,15 +329,22 @@ export class Board {
 
   moveCursor(i) {
     this.cursor = i;
-    if (i === null || !this.cursorMark) return;
-    const place = this.view.layout.places[i];
-    this.cursorMark.setAttribute("cx", place.x);
-    this.cursorMark.setAttribute("cy", place.y);
-    const owner = new Map(this.view.position.pieces).get(i);
-    const said = this.describe(i, owner, this.at(i)) || "nothing to play here";
-    this.svg.setAttribute("aria-label", `board, ${said}`);
+    this.drawCursor();
     const actions = this.at(i);
     this.hover(actions.length === 1 ? actions[0].action : null);
+  }
+
+  drawCursor() {
+    this.svg.querySelector(".cursor")?.remove();
+    const place = this.view.layout.places[this.cursor];
+    if (!place) {
+      this.cursor = null; // of a larger board
+      return;
+    }
+    make("circle", { class: "cursor", r: 17, cx: place.x, cy: place.y }, this.svg);
+    const owner = new Map(this.view.position.pieces).get(this.cursor);
+    const said = this.describe(this.cursor, owner, this.at(this.cursor)) || "nothing to play here";
+    this.svg.setAttribute("aria-label", `board, ${said}`);
   }
 }
 

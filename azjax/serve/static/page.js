@@ -18,6 +18,37 @@ const svg = (tag, attributes = {}, parent = null, text = null) => {
   return element;
 };
 
+// Puts new children in the place of others without taking the focus from what they are about.
+const STOPS = "button, [tabindex]";
+function redraw(holder, children) {
+  const had = holder.contains(document.activeElement) ? document.activeElement : null;
+  const at = had && [...holder.querySelectorAll(STOPS)].indexOf(had), about_ = had?.dataset.key;
+  holder.replaceChildren(...children);
+  if (!had) return;
+  const stops = [...holder.querySelectorAll(STOPS)];
+  (stops.find((stop) => about_ !== undefined && stop.dataset.key === about_) ?? stops[Math.min(at, stops.length - 1)])?.focus({ preventScroll: true });
+}
+
+// One of a group is chosen; the arrow keys go to the next, and Tab goes past them.
+function choose(group, attribute, chosen) {
+  for (const one of group.children) {
+    one.setAttribute(attribute, one === chosen);
+    one.tabIndex = one === chosen ? 0 : -1;
+  }
+}
+
+function arrowsChoose(group) {
+  group.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key], all = [...group.children], at = all.indexOf(event.target);
+    if (!step || at < 0) return;
+    const next = all.at((at + step) % all.length);
+    next.focus();
+    next.click();
+    event.preventDefault();
+    event.stopPropagation();
+  });
+}
+
 // ---- talking to the server
 
 class ServerError extends Error {}
@@ -148,7 +179,7 @@ async function go(node) {
 }
 
 const play = guarded(async (action) => {
-  const legal = here.position.legal.find((one) => one.action === action);
+  const legal = here.position?.legal.find((one) => one.action === action); // none while a move is on its way
   if (!legal || (players[here.position.player] !== "human" && view === "play" && !atRest())) return;
   ended = null;
   hintAt = null;
@@ -161,7 +192,7 @@ const atRest = () => here.children.length > 0 || view !== "play" || ended !== nu
 const letAgentMove = guarded(async () => {
   stopWorking();
   const { position } = here;
-  if (atRest() || position.over || players[position.player] === "human") return;
+  if (!position || atRest() || position.over || players[position.player] === "human") return;
   const agent = players[position.player], node = here, control = new AbortController();
   working = control;
   draw();
@@ -189,9 +220,12 @@ function stopWorking() {
   working = null;
 }
 
+// Whether the game was given up; what might have come is still looked at in Analyse.
+const resigned = () => ended !== null && view === "play";
+
 function resultText() {
   const { position } = here;
-  if (ended !== null) return `${nameOf(1 - ended)} wins: ${nameOf(ended)} has resigned`;
+  if (resigned()) return `${nameOf(1 - ended)} wins: ${nameOf(ended)} has resigned`;
   if (!position.over) return null;
   const reward = position.rewards[0];
   return reward > 0 ? `${nameOf(0)} has won` : reward < 0 ? `${nameOf(1)} has won` : "A draw";
@@ -209,12 +243,15 @@ function remember() {
   history.replaceState(null, "", `${location.pathname}#${hash}`);
 }
 
+const TABS = document.querySelector("nav");
+const VIEWS = [...TABS.children].map((tab) => tab.dataset.view);
+
 function remembered() {
   const words = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   const { game, start, moves, view: wanted, ...options } = words;
   if (!game) return null;
   for (const [name, value] of Object.entries(options)) options[name] = readOption(value);
-  return { game: { game, ...options }, start: start ?? null, moves: moves ? moves.split(",") : [], view: wanted };
+  return { game: { game, ...options }, start: start ?? null, moves: moves ? moves.split(",") : [], view: VIEWS.includes(wanted) ? wanted : "play" };
 }
 
 const readOption = (value) => (value === "true" ? true : value === "false" ? false : value === "null" || value === "" ? null : /^-?\d+$/.test(value) ? Number(value) : value);
@@ -252,16 +289,15 @@ function draw() {
     layout: about.layout,
     position,
     theme: isDark() ? "dark" : "light",
-    open: human && ended === null,
+    open: human && !resigned(),
     thoughts: known,
     layers: hintAt === here ? { ...shownLayers, hint: true } : shownLayers,
     ownership: analysis()?.ownership,
     blunder: mistake(here) ? here.action : null,
-    variation: null,
   });
   drawVariationLine();
   drawPlayers();
-  drawMoveButtons(human && ended === null);
+  drawMoveButtons(human && !resigned());
   drawBars();
   drawComment();
   drawThoughtTable(known);
@@ -286,7 +322,7 @@ function drawPlayers() {
     const name = el("span", {}, el("b", { textContent: nameOf(player) }), view === "play" && who ? ` ${who}` : "");
     name.title = `${nameOf(player)} ${who}`;
     $(`player${player}`).replaceChildren(el("i", { className: `p${player}` }), name, ...(score ? [score] : []));
-    $(`player${player}`).classList.toggle("moves", !position.over && ended === null && position.player === player);
+    $(`player${player}`).classList.toggle("moves", !position.over && !resigned() && position.player === player);
   }
   const result = resultText();
   $("turn").textContent = result ?? (working ? "thinking …" : view === "play" && players[position.player] === "human" && players[1 - position.player] !== "human" ? "your move" : `${nameOf(position.player)} to move`);
@@ -297,7 +333,7 @@ function drawPlayers() {
 function drawMoveButtons(open) {
   const { position } = here;
   const loose = position.legal.filter(({ action }) => !about.layout || !about.layout.actions[action].length);
-  $("moves-buttons").replaceChildren(...loose.map(({ action, move }) => {
+  redraw($("moves-buttons"), loose.map(({ action, move }) => {
     const label = { "swap-pieces": "swap sides: take over this stone" }[move] ?? (about.layout && move === String(action) ? "pass" : move);
     const info = view === "analyse" ? thoughts()[action] : null;
     const verdict = layers.truth ? verdictOf(info?.proven) : null;
@@ -316,7 +352,7 @@ let thinking = null;
 const think = guarded(async () => {
   thinking?.abort();
   const control = (thinking = new AbortController());
-  if (view !== "analyse") return;
+  if (view !== "analyse" || !here.position) return;
   const node = here;
   await Promise.all([search(node, control.signal), solve(node, control), fillGraph(node, control.signal)]);
 });
@@ -430,7 +466,10 @@ function drawComment() {
   const kept = wrong.keepers.map((action) => before?.legal.find((one) => one.action === action)?.move ?? action);
   const text = el("span", {}, el("b", { textContent: `${here.move} ?! ` }), `${nameOf(before.player)} had ${worthWord(wrong.had)} and now has ${worthWord(wrong.has)}. ${kept.slice(0, 8).join(", ")}${kept.length > 8 ? " …" : ""} would have kept it.`);
   const again = el("button", { textContent: "Try again", id: "again" });
-  again.addEventListener("click", guarded(async () => { await go(here.parent); }));
+  again.addEventListener("click", guarded(async () => {
+    board.svg.focus();
+    await go(here.parent);
+  }));
   $("comment").replaceChildren(text, again);
 }
 
@@ -441,7 +480,7 @@ const COLUMNS = [
   ["value", "Q", "the search's value, from -1 to 1 for who moves"],
   ["after", "V", "the network's value of the position after the move"],
   ["proven", "truth", "what the solver has proven"],
-  ["far", "in", "plies to the end, or boxes of margin"],
+  ["far", "in", "plies to the end"],
 ];
 
 function rows(known) {
@@ -457,7 +496,8 @@ function rows(known) {
 function drawThoughtTable(known) {
   if (view !== "analyse") return;
   const head = el("tr");
-  for (const [name, title, hint] of COLUMNS) {
+  const byMargin = Object.values(here.verdict?.moves ?? {}).some(({ margin }) => margin !== undefined);
+  for (const [name, title, hint] of COLUMNS.map((column) => (byMargin && column[0] === "far" ? ["far", "by", "boxes more than the opponent at the end"] : column))) {
     const cell = el("th", { scope: "col" }), button = el("button", { textContent: title, title: hint });
     if (sortBy === name) cell.setAttribute("aria-sort", sortDown ? "descending" : "ascending");
     button.addEventListener("click", () => {
@@ -467,14 +507,18 @@ function drawThoughtTable(known) {
     cell.append(button);
     head.append(cell);
   }
-  $("thoughts").tHead.replaceChildren(head);
+  redraw($("thoughts").tHead, [head]);
   const all = rows(known), most = Math.max(1, ...all.map(({ visits }) => visits ?? 0));
   const rank = (row) => row[sortBy] ?? (sortDown ? -Infinity : Infinity);
   all.sort((a, b) => (sortDown ? rank(b) - rank(a) : rank(a) - rank(b)) || a.order - b.order);
-  const signed = (value) => (value == null ? "" : `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(2)}`);
-  $("thoughts").tBodies[0].replaceChildren(...all.slice(0, 400).map((row) => {
+  const signed = (value) => {
+    if (value == null) return "";
+    const text = Math.abs(value).toFixed(2);
+    return Number(text) === 0 ? text : `${value > 0 ? "+" : "−"}${text}`;
+  };
+  redraw($("thoughts").tBodies[0], all.slice(0, 400).map((row) => {
     const line = el("tr", { className: row.best ? "best" : "", tabIndex: 0 });
-    line.dataset.action = row.action;
+    line.dataset.key = row.action;
     const meter = (text, share, tone) => el("td", { className: "meter", textContent: text, style: `--share:${(100 * (share ?? 0)).toFixed(1)}%;--tone:var(--${tone})` });
     const truth = row.verdict ? (about.game.reward === "margin" ? signed(row.proven) : `${row.verdict.sign} ${row.verdict.word}`) : here.verdict?.status === "pending" ? "…" : about.solver ? "unknown" : "";
     line.append(
@@ -488,8 +532,10 @@ function drawThoughtTable(known) {
     );
     line.addEventListener("click", () => play(row.action));
     line.addEventListener("keydown", (event) => { if (event.key === "Enter") play(row.action); });
-    line.addEventListener("pointerenter", () => { hovered = row.action; drawVariationLine(); });
-    line.addEventListener("pointerleave", () => { hovered = null; drawVariationLine(); });
+    const look = () => { hovered = row.action; drawVariationLine(); showVariation(row); };
+    line.addEventListener("pointerenter", look);
+    line.addEventListener("focus", () => line.matches(":focus-visible") && look());
+    for (const event of ["pointerleave", "blur"]) line.addEventListener(event, () => { hovered = null; drawVariationLine(); board.expect([]); });
     return line;
   }));
   drawVerdictLine();
@@ -501,7 +547,7 @@ function drawVerdictLine() {
   if (here.position.over) line.textContent = resultText();
   else if (!about.solver) line.textContent = "No solver knows this game.";
   else if (!verdict || verdict.status === "pending") line.textContent = verdict?.progress || "The solver is at work; unknown so far.";
-  else if (verdict.status === "none") line.textContent = `Truth: unknown, ${verdict.why}.`;
+  else if (verdict.status === "none") line.textContent = `Truth: unknown, ${verdict.why.split(/[:;]/)[0]}.`; // what follows is advice for programs
   else if (verdict.value == null) line.textContent = "Truth: unknown; the solver's time was not enough.";
   else {
     const who = nameOf(here.position.player), good = Object.values(verdict.moves).filter((one) => one.low >= verdict.value).length;
@@ -520,6 +566,14 @@ function drawVariationLine() {
   $("pv").replaceChildren();
   if (info?.visits) $("pv").append(el("b", { textContent: "expected: " }), info.pv.join(" "));
 }
+
+// What search expects after a move, as numbered pieces on the board.
+const showVariation = guarded(async ({ action, pv }) => {
+  if (!pv) return;
+  const node = here, line = lineOf(node);
+  const told = await ask("position", { ...line, moves: [...line.moves, ...pv] });
+  if (here === node && hovered === action) board.expect(told.actions.slice(line.moves.length));
+});
 
 // ---- branches
 
@@ -550,8 +604,10 @@ function drawBranches() {
   };
   const start = el("button", { textContent: "start", className: here === root ? "now" : "" });
   start.addEventListener("click", guarded(() => go(root)));
-  $("branches").replaceChildren(start, " ");
-  into($("branches"), root, 1);
+  const all = el("div");
+  all.append(start, " ");
+  into(all, root, 1);
+  redraw($("branches"), [all]);
 }
 
 // ---- the graph
@@ -582,7 +638,7 @@ function drawGraph() {
     svg("path", { d: line, class: `curve ${name}`, stroke: colour }, picture);
   }
   path.forEach((node, i) => {
-    if (i && mistake(node)) svg("text", { x: x(i), y: height - 5, "text-anchor": "middle", style: "fill:var(--lost);font-weight:700" }, picture, "?!");
+    if (i && mistake(node)) svg("text", { x: x(i), y: height - 5, "text-anchor": i === path.length - 1 ? "end" : "middle", style: "fill:var(--lost);font-weight:700" }, picture, "?!");
   });
   const now = path.indexOf(here);
   svg("line", { x1: x(now), x2: x(now), y1: top - 4, y2: height - bottom + 4, stroke: "var(--accent)", "stroke-width": 2 }, picture);
@@ -665,7 +721,7 @@ function fillForGame() {
   if (!about.runs.some((run) => chosen.analyst.includes(`:${run}`))) chosen.analyst = strongest;
   about.hintable = true;
   $("analyst").value = chosen.analyst;
-  $("opponent").value ||= about.runs[0] ? `az:${about.runs[0]}?sims=64` : "uct:200";
+  $("opponent").value ||= about.runs[0] ? `az:${about.runs[0]}?sims=64` : "uct:64"; // on the ladder
   const foreign = /^(az|net|td|es):([^?]*)/.exec($("opponent").value);
   if (foreign && !about.runs.includes(foreign[2])) $("opponent").value = strongest;
   $("visits").max = Math.floor(Math.log2(about.most));
@@ -711,8 +767,8 @@ function tellCheckpoint(steps) {
   $("checkpoint-out").textContent = at.seconds == null ? `iteration ${at.step}` : `what it knew after ${duration(at.seconds)}`;
 }
 
-const short = (number) => (number < 1e4 ? Math.round(number) : number < 1e7 ? `${Math.round(number / 1e3)}k` : `${(number / 1e6).toFixed(1)}M`);
-const duration = (seconds) => (seconds < 90 ? `${Math.round(seconds)} s` : seconds < 5400 ? `${(seconds / 60).toFixed(seconds < 600 ? 1 : 0)} min` : `${(seconds / 3600).toFixed(1)} h`);
+const short = (number) => (number < 1e3 ? Math.round(number) : number < 1e4 ? `${(number / 1e3).toFixed(1)}k` : number < 1e7 ? `${Math.round(number / 1e3)}k` : `${(number / 1e6).toFixed(1)}M`);
+const duration = (seconds) => (seconds > 0 && seconds < 9.95 ? `${seconds.toFixed(1)} s` : seconds < 90 ? `${Math.round(seconds)} s` : seconds < 5400 ? `${(seconds / 60).toFixed(seconds < 600 ? 1 : 0)} min` : `${(seconds / 3600).toFixed(1)} h`);
 
 async function fillLadder() {
   ladder = await ask("ladder", { ...about.game, moves: [] });
@@ -750,7 +806,7 @@ const changedPlayers = guarded(async () => {
 
 async function show(name) {
   view = name;
-  for (const tab of document.querySelectorAll("nav [data-view]")) tab.setAttribute("aria-selected", tab.dataset.view === name);
+  choose(TABS, "aria-selected", TABS.querySelector(`[data-view="${name}"]`));
   const onTable = name === "play" || name === "analyse";
   $("table").hidden = !onTable;
   $("watch").hidden = name !== "watch";
@@ -778,7 +834,7 @@ const watch = guarded(async () => {
   setup.runs = (await ask("runs")).runs;
   $("watch-note").textContent = setup.runs.length ? "Choose one, or two to compare. What is still training comes in by itself." : "No folder of runs was given: azjax serve RUNS shows them here.";
   if (!watched.length && setup.runs.length) watched = [setup.runs[0].name];
-  $("run-cards").replaceChildren(...setup.runs.map(card));
+  redraw($("run-cards"), setup.runs.map(card));
   const found = await Promise.all(watched.map((run) => ask("run", { run })));
   drawCharts(watched.map((name, i) => ({ name, curves: found[i].curves })));
   $("replay").hidden = !watched.length;
@@ -787,6 +843,7 @@ const watch = guarded(async () => {
 
 function card(run) {
   const chosenNow = watched.includes(run.name), button = el("button", { className: "card" });
+  button.dataset.key = run.name;
   button.setAttribute("aria-pressed", chosenNow);
   if (run.damaged) {
     button.append(el("b", { textContent: run.name }), "cannot be read");
@@ -816,12 +873,15 @@ function drawCharts(runs) {
   const titles = ["strength", "truth", "loss", "speed"].filter((title) => there.has(title));
   const axis = Number($("axis").value);
   $("charts").replaceChildren(...titles.map((title) => {
-    const lines = runs.flatMap(({ name, curves }, which) => Object.entries(curves).filter(([curve]) => curve.startsWith(`${title}/`)).map(([curve, points]) => ({ label: `${runs.length > 1 ? `${name}: ` : ""}${curve.slice(title.length + 1)}`, points: points.map((p) => [p[axis], ...p.slice(2)]), which })));
+    const lines = runs.flatMap(({ name, curves }, which) => Object.entries(curves).filter(([curve]) => curve.startsWith(`${title}/`)).map(([curve, points]) => ({ name: curve, label: `${runs.length > 1 ? `${name}: ` : ""}${curve.slice(title.length + 1)}`, points: points.map((p) => [p[axis], ...p.slice(2)]), which })));
     return chart(title, lines, title === "strength" || title === "truth");
   }));
 }
 
+// A curve has the colour of its name; of a second run it is dashed.
 function chart(title, lines, isShare) {
+  const names = [...new Set(lines.map(({ name }) => name))];
+  const look = ({ name, which }) => ({ colour: COLOURS[names.indexOf(name) % COLOURS.length], dashes: which ? "6 4" : "" });
   const width = 380, height = 210, left = 40, right = 10, top = 12, bottom = 26;
   const all = lines.flatMap(({ points }) => points);
   const latest = Math.max(1e-9, ...all.map(([x]) => x));
@@ -835,17 +895,22 @@ function chart(title, lines, isShare) {
     svg("text", { x: left - 5, y: y(value) + 3.5, "text-anchor": "end" }, picture, isShare ? `${Math.round(100 * value)} %` : value >= 100 ? short(value) : value.toFixed(1));
     svg("text", { x: x(latest * i / 4), y: height - 8, "text-anchor": i === 4 ? "end" : "middle" }, picture, $("axis").value === "0" ? duration(latest * i / 4) : short(latest * i / 4));
   }
-  lines.forEach(({ points, which }, i) => {
-    const colour = COLOURS[i % COLOURS.length];
-    if (points[0].length > 3) {
+  for (const one of lines) {
+    const { points } = one, { colour, dashes } = look(one);
+    if (points[0].length > 3 && points.length === 1) svg("line", { x1: x(points[0][0]), x2: x(points[0][0]), y1: y(points[0][2]), y2: y(points[0][3]), stroke: colour, opacity: 0.5, "stroke-width": 2 }, picture);
+    else if (points[0].length > 3) {
       const band = [...points.map((p) => `${x(p[0])},${y(p[3])}`), ...[...points].reverse().map((p) => `${x(p[0])},${y(p[2])}`)].join(" ");
       svg("polygon", { points: band, fill: colour, opacity: 0.14 }, picture);
     }
-    svg("polyline", { points: points.map((p) => `${x(p[0])},${y(p[1])}`).join(" "), class: "curve", stroke: colour, "stroke-dasharray": which ? "6 4" : "" }, picture);
+    svg("polyline", { points: points.map((p) => `${x(p[0])},${y(p[1])}`).join(" "), class: "curve", stroke: colour, "stroke-dasharray": dashes }, picture);
     if (points.length < 12) for (const p of points) svg("circle", { cx: x(p[0]), cy: y(p[1]), r: 2.6, fill: colour }, picture);
-  });
+  }
   const legend = el("figcaption", { className: "legend" });
-  lines.forEach(({ label }, i) => legend.append(el("span", {}, el("b", { style: `background:${COLOURS[i % COLOURS.length]}` }), label)));
+  for (const one of lines) {
+    const { colour, dashes } = look(one), sign = svg("svg", { width: 24, height: 4, class: "stroke" });
+    svg("line", { x1: 0, x2: 24, y1: 2, y2: 2, stroke: colour, "stroke-width": 3, "stroke-dasharray": dashes }, sign);
+    legend.append(el("span", {}, sign, one.label));
+  }
   return el("figure", { className: "chart" }, el("h2", { textContent: title }), picture, legend);
 }
 
@@ -858,6 +923,7 @@ const selfplay = guarded(async () => {
     const { line } = await ask("selfplay", { run: watched.at(-1), seed: Math.floor(Math.random() * 2 ** 31) });
     const { moves, ...game } = line;
     replayed = { line, told: await ask("layout", { ...game, moves: [] }) };
+    $("replay-game").hidden = false;
     $("replay-slider").max = moves.length;
     $("replay-slider").value = moves.length;
     $("selfplay-note").textContent = `${moves.length} moves by the newest weights of ${watched.at(-1)}`;
@@ -888,9 +954,13 @@ function openSuites() {
 const askSuite = guarded(async () => {
   const fields = { suite: $("suite").value, agent: $("suite-agent").value.trim() };
   $("answers").replaceChildren();
+  $("suite-result").replaceChildren();
   for (;;) {
     const told = await ask("suite", fields);
-    if (told.status === "failed") throw new ServerError(told.why);
+    if (told.status === "failed") {
+      $("suite-result").replaceChildren();
+      throw new ServerError(told.why);
+    }
     if (told.status === "done") { showAnswers(told, fields); return; }
     $("suite-result").textContent = `asked ${told.done} of ${told.total} positions …`;
     await new Promise((done) => setTimeout(done, 800));
@@ -950,7 +1020,12 @@ on("forward", "click", () => here.children.length && go(here.children.at(-1)));
 on("last", "click", () => go(tipOf(here)));
 on("undo", "click", undo);
 on("hint", "click", hint);
-on("resign", "click", async () => { ended = here.position.player; stopWorking(); draw(); });
+on("resign", "click", async () => {
+  if (!here.position) return;
+  ended = here.position.player;
+  stopWorking();
+  draw();
+});
 on("calibrate", "click", async () => { ladder = await ask("ladder", { ...about.game, moves: [], calibrate: true }); await fillLadder(); });
 on("rung", "input", () => {
   $("opponent").value = ladder.rungs[Number($("rung").value)].agent;
@@ -970,7 +1045,7 @@ on("take", "click", async () => {
   await begin(game, { start: start ?? null, moves });
 });
 on("here", "click", async () => {
-  if (!here.position.notation) throw new ServerError("this game has no notation of positions; give its moves instead");
+  if (!here.position?.notation) throw new ServerError("this game has no notation of positions; give its moves instead");
   await begin(about.game, { start: here.position.notation });
 });
 on("share", "click", async () => { remember(); await copied(location.href.replace(/\?token=[^#]*/, ""), "the address"); });
@@ -980,10 +1055,14 @@ on("save", "click", async () => {
 });
 for (const button of $("side").children) {
   button.addEventListener("click", () => {
-    for (const other of $("side").children) other.setAttribute("aria-checked", other === button);
+    choose($("side"), "aria-checked", button);
     changedPlayers();
   });
 }
+choose($("side"), "aria-checked", $("side").children[0]);
+arrowsChoose($("side"));
+choose(TABS, "aria-selected", TABS.children[0]);
+arrowsChoose(TABS);
 for (const button of document.querySelectorAll("[data-layer]")) {
   button.addEventListener("click", () => {
     layers[button.dataset.layer] = !layers[button.dataset.layer];
@@ -1042,7 +1121,7 @@ async function undo() {
   stopWorking();
   let node = here.parent;
   // Back to where a person was to move, in a game against an agent.
-  while (view === "play" && node?.parent && players[node.position?.player ?? 0] !== "human" && players.includes("human")) node = node.parent;
+  while (view === "play" && node?.parent && players.includes("human") && players[(await load(node)).player] !== "human") node = node.parent;
   if (!node) return;
   if (view === "play") node.children = [];
   ended = null;
@@ -1072,7 +1151,7 @@ document.addEventListener("keydown", (event) => {
 });
 addEventListener("hashchange", guarded(async () => {
   const wanted = remembered();
-  if (wanted) { await begin(wanted.game, wanted); if (wanted.view) await show(wanted.view); }
+  if (wanted) { await begin(wanted.game, wanted); if (wanted.view !== view) await show(wanted.view); }
 }));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
 
@@ -1083,7 +1162,7 @@ guarded(async () => {
   const wanted = remembered();
   try {
     await begin(wanted?.game ?? setup.game, wanted ?? {});
-    if (wanted?.view) await show(wanted.view);
+    if (wanted && wanted.view !== view) await show(wanted.view);
   } catch (error) {
     await begin(setup.game);
     say(`the address names no game: ${error.message}`, "wrong");
