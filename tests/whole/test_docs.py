@@ -1,6 +1,7 @@
 """The pages: they build, link to what there is, and their programs run."""
 
 import importlib
+import importlib.util
 import json
 import os
 import pathlib
@@ -123,6 +124,64 @@ def programs_of(page: pathlib.Path) -> tuple[str, int]:
         re.DOTALL | re.MULTILINE,
     )
     return "\n".join(code for mark, code in found if not mark), sum(bool(mark) for mark, _ in found)
+
+
+DATA = ("json", "text")  # blocks of these are no programs
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_blocks_are_closed_and_python_data_or_marked(page):
+    before, inside = "", False
+    for line in page.read_text(encoding="utf-8").splitlines():
+        fence = re.match(r"```(.*)$", line)
+        if fence and inside:
+            assert not fence[1], f"{page.name}: a block begins inside another: {line}"
+            inside = False
+        elif fence:
+            inside = True
+            known = fence[1] in ("python", *DATA) or fence[1].startswith("{")
+            assert known or before.startswith("<!-- not run: "), f"{page.name}: say why {line} is not run"
+        before = line
+    assert not inside, f"{page.name}: a block is not closed"
+
+
+def commands_on(page: pathlib.Path) -> list[str]:
+    """The command lines of ours on a page: in indented or fenced blocks, and between backticks."""
+    text = page.read_text(encoding="utf-8")
+    blocks = "\n".join(re.findall(r"^```(?:bash|text)\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
+    lines = [
+        *re.findall(r"^    (.*)$", text, re.MULTILINE),
+        *blocks.splitlines(),
+        *re.findall(r"`([^`\n]+)`", text),
+    ]
+    found = []
+    for line in lines:
+        for piece in re.split(r" && |; |\s#\s?", re.sub(r"^(nohup|srun(?: --\S+)*) ", "", line.strip())):
+            found += (
+                [piece]
+                if re.match(r"(azjax [a-z]|(\.venv-tpu/bin/)?python -m (experiments|azjax)\b)", piece)
+                else []
+            )
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_on_the_pages_exist_and_have_their_options(page, site):
+    for line in commands_on(page):
+        program, name, *_ = line.split()
+        if program != "azjax":
+            module = line.split()[2]
+            assert importlib.util.find_spec(module), f"{page.name}: there is no {module}"
+            continue
+        if name == "help":
+            continue
+        shown = DOCS / "generated" / "cli" / f"azjax-{name}.md"
+        assert shown.exists(), f"{page.name}: there is no command {line}"
+        said = shown.read_text(encoding="utf-8")
+        for option in re.findall(r"(?<=\s)--[a-z][\w.-]*", line):
+            assert option in ("--help", "--import", "--json") or option in said, (
+                f"{page.name}: {line} has no {option}"
+            )
 
 
 @pytest.mark.slow
