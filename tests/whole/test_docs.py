@@ -1,5 +1,6 @@
 """The pages: they build, link to what there is, and their programs run."""
 
+import dataclasses
 import importlib
 import importlib.util
 import json
@@ -13,6 +14,7 @@ import tomllib
 import pytest
 
 import azjax
+from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex
 from azjax.training.config import config_to_dict
 from tests.processes import environment
 
@@ -127,6 +129,13 @@ def programs_of(page: pathlib.Path) -> tuple[str, int]:
 
 
 DATA = ("json", "text")  # blocks of these are no programs
+# Options that the help of a command need not name: of all commands, and those of the game that is named.
+EVERYWHERE = {"--help", "--import", "--json"} | {
+    f"--{no}{field.name.replace('_', '-')}"
+    for game in (Hex, ChineseCheckers, DotsAndBoxes)
+    for field in dataclasses.fields(game)
+    for no in ("", "no-")
+}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -179,9 +188,8 @@ def test_commands_on_the_pages_exist_and_have_their_options(page, site):
         assert shown.exists(), f"{page.name}: there is no command {line}"
         said = shown.read_text(encoding="utf-8")
         for option in re.findall(r"(?<=\s)--[a-z][\w.-]*", line):
-            assert option in ("--help", "--import", "--json") or option in said, (
-                f"{page.name}: {line} has no {option}"
-            )
+            known = option in said or option in EVERYWHERE
+            assert known, f"{page.name}: {line} has no {option}"
 
 
 @pytest.mark.slow
@@ -234,6 +242,7 @@ def test_every_notebook_is_as_others_expect_it(notebook):
     assert title.startswith("# ") and f"({badge})" in title.split("\n")[2]
     assert f'git+{home}"' in install
     assert "two CPU cores" in title + "".join(cells[1]["source"]) and "T4" in title and "v5e" in title
+    assert "pyplot" not in "".join("".join(cell["source"]) for cell in cells)  # figures have the house style
     # Colab's own jax and jaxlib stay: they fit its drivers.
     assert '"jax", "jaxlib"' in install and "--constraint" in install
     assert "jax.devices()" in device
@@ -265,4 +274,4 @@ def executed(tmp_path_factory):
 def test_every_notebook_runs(notebook, executed):
     row = executed.get(notebook.name)
     assert row is not None, executed["stderr"]
-    assert row["error"] is None
+    assert row["error"] is None and row["seconds"] <= 20
