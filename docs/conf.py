@@ -20,8 +20,8 @@ release = version = importlib.metadata.version("azjax")
 extensions = ["myst_nb"]
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
-# The last is a part of another page.
-exclude_patterns = ["examples", "**.ipynb_checkpoints", "generated/cli/commands.md"]
+# The last two are parts of other pages.
+exclude_patterns = ["examples", "**.ipynb_checkpoints", "generated/cli/commands.md", "generated/networks.md"]
 nb_execution_mode = "off"
 nb_execution_timeout = 1800
 nb_execution_raise_on_error = True
@@ -29,6 +29,8 @@ suppress_warnings = ["mystnb.unknown_mime_type"]  # a widget's page is for Jupyt
 
 html_theme = "sphinx_book_theme"
 html_title = "azjax"
+html_static_path = ["static"]
+html_css_files = ["azjax.css"]
 html_theme_options = {
     "home_page_in_toc": True,
     "show_navbar_depth": 1,

@@ -3,6 +3,7 @@
 - every command's help, as the command line prints it;
 - every module's public functions and classes, with signatures and docstrings, read without being run;
 - every field of the configuration, with its default and what is written beside it;
+- the ready networks, with what their cards say;
 - boards of the games, and copies of the notebooks.
 
 Files are written only where they differ, so that Sphinx builds anew only what has changed.
@@ -57,6 +58,7 @@ def _all_pages() -> Iterator[tuple[str, str]]:
     yield from commands()
     yield from modules()
     yield "configuration.md", configuration()
+    yield "networks.md", networks()
     yield from boards()
     yield from notebooks()
 
@@ -319,6 +321,25 @@ def _cell(text: str) -> str:
 
 def _what(text: str) -> str:
     return _escaped(text) or " "
+
+
+def networks() -> str:
+    """The ready networks: how large, how strong by which judge, and what they cannot do."""
+    from azjax.agents.ready import ready_networks
+    from azjax.common.tables import percent
+    from azjax.evaluation.cards import cards
+
+    rows = []
+    for card in cards():
+        judge, score = card.headline
+        size = ready_networks()[card.name].stat().st_size / 1000
+        about = f"{card.parameters:,} weights, {card.trained['games']:,} games"
+        rows.append(
+            f"| `{card.name}` | `{card.game}` | {size:.0f} | {about} | `{judge.partition(': ')[0]}`: {percent(score)} |"
+            f" {_escaped(card.limits)} |"
+        )
+    head = "| name | game | kB | trained | strength | limits |\n|---|---|---|---|---|---|\n"
+    return head + "\n".join(rows) + "\n"
 
 
 def boards() -> Iterator[tuple[str, str]]:

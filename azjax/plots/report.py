@@ -40,6 +40,7 @@ _STYLE = """
   :root { --good: #56B4E9; --bad: #E69F00; }
   .dark { display: block; }
   .light { display: none; }
+  .chart polyline, .chart polygon, .chart circle, .legend i { filter: brightness(1.35); }
 }
 body { margin: 0; background: var(--ground); color: var(--ink); font: 15px/1.45 system-ui, sans-serif; }
 main { max-width: 1120px; margin: 0 auto; padding: 24px; }
@@ -48,10 +49,11 @@ h1 { margin: 0; font-size: 30px; }
 h2 { margin: 34px 0 2px; font-size: 20px; }
 h2 + p { margin-top: 0; color: var(--soft); }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(230px, 1fr)); gap: 12px; margin: 22px 0; }
+@media (max-width: 560px) { .tiles { grid-template-columns: 1fr 1fr; } }
 .tile { background: var(--card); border-radius: 10px; padding: 12px 14px; display: flex; flex-direction: column; }
 .tile b { font-size: 26px; line-height: 1.2; }
 .tile small { color: var(--soft); }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 18px; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(440px, 100%), 1fr)); gap: 18px; }
 .charts figure { margin: 0; background: var(--card); border-radius: 10px; padding: 12px; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 14px; font-size: 12px; color: var(--soft); }
 .legend i { display: inline-block; width: 18px; margin: 0 5px 4px 0; }

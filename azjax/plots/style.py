@@ -7,6 +7,8 @@
 Nothing here touches matplotlib's global state, so that whoever uses azjax keeps their own style.
 """
 
+import functools
+import io
 import os
 from typing import Any
 
@@ -52,8 +54,7 @@ def panels(
     Returns:
       The figure; and the axes: one, a list of them where there is one row or one column, else a list of rows.
     """
-    matplotlib = require_matplotlib()
-    figure = matplotlib.figure.Figure(
+    figure = _figure_class()(
         figsize=(columns * size[0], rows * size[1]), dpi=DOTS_PER_INCH, layout="constrained"
     )
     if title:
@@ -67,6 +68,19 @@ def panels(
     if rows == columns == 1:
         return figure, grid[0, 0]
     return figure, list(grid.flat) if 1 in (rows, columns) else [list(row) for row in grid]
+
+
+@functools.cache
+def _figure_class() -> type:
+    """matplotlib's figure, which notebooks show by itself only after pyplot was imported."""
+
+    class Shown(require_matplotlib().figure.Figure):
+        def _repr_png_(self) -> bytes:
+            picture = io.BytesIO()
+            self.savefig(picture, format="png")
+            return picture.getvalue()
+
+    return Shown
 
 
 def save(figure: Any, path: str | os.PathLike) -> None:

@@ -245,3 +245,8 @@ def test_other_settings_have_other_files():
     assert judges.file_name("suite:hex5", few, 4) != judges.file_name("suite:hex5", many, 4)
     assert judges.file_name("labels", few, 4) == judges.file_name("labels", many, 9)
     assert judges.file_name("accuracy", few, 4) != judges.file_name("accuracy", few, 9)
+
+
+def test_a_figure_shows_itself_in_a_notebook():
+    figure, _ = style.panels(size=(1, 1))
+    assert figure._repr_png_().startswith(b"\x89PNG")

@@ -1,6 +1,8 @@
 """The pages: they build, link to what there is, and their programs run."""
 
+import dataclasses
 import importlib
+import importlib.util
 import json
 import os
 import pathlib
@@ -12,6 +14,7 @@ import tomllib
 import pytest
 
 import azjax
+from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex
 from azjax.training.config import config_to_dict
 from tests.processes import environment
 
@@ -125,6 +128,70 @@ def programs_of(page: pathlib.Path) -> tuple[str, int]:
     return "\n".join(code for mark, code in found if not mark), sum(bool(mark) for mark, _ in found)
 
 
+DATA = ("json", "text")  # blocks of these are no programs
+# Options that the help of a command need not name: of all commands, and those of the game that is named.
+EVERYWHERE = {"--help", "--import", "--json"} | {
+    f"--{no}{field.name.replace('_', '-')}"
+    for game in (Hex, ChineseCheckers, DotsAndBoxes)
+    for field in dataclasses.fields(game)
+    for no in ("", "no-")
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_blocks_are_closed_and_python_data_or_marked(page):
+    before, inside = "", False
+    for line in page.read_text(encoding="utf-8").splitlines():
+        fence = re.match(r"```(.*)$", line)
+        if fence and inside:
+            assert not fence[1], f"{page.name}: a block begins inside another: {line}"
+            inside = False
+        elif fence:
+            inside = True
+            known = fence[1] in ("python", *DATA) or fence[1].startswith("{")
+            assert known or before.startswith("<!-- not run: "), f"{page.name}: say why {line} is not run"
+        before = line
+    assert not inside, f"{page.name}: a block is not closed"
+
+
+def commands_on(page: pathlib.Path) -> list[str]:
+    """The command lines of ours on a page: in indented or fenced blocks, and between backticks."""
+    text = page.read_text(encoding="utf-8")
+    blocks = "\n".join(re.findall(r"^```(?:bash|text)\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
+    lines = [
+        *re.findall(r"^    (.*)$", text, re.MULTILINE),
+        *blocks.splitlines(),
+        *re.findall(r"`([^`\n]+)`", text),
+    ]
+    found = []
+    for line in lines:
+        for piece in re.split(r" && |; |\s#\s?", re.sub(r"^(nohup|srun(?: --\S+)*) ", "", line.strip())):
+            found += (
+                [piece]
+                if re.match(r"(azjax [a-z]|(\.venv-tpu/bin/)?python -m (experiments|azjax)\b)", piece)
+                else []
+            )
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_on_the_pages_exist_and_have_their_options(page, site):
+    for line in commands_on(page):
+        program, name, *_ = line.split()
+        if program != "azjax":
+            module = line.split()[2]
+            assert importlib.util.find_spec(module), f"{page.name}: there is no {module}"
+            continue
+        if name == "help":
+            continue
+        shown = DOCS / "generated" / "cli" / f"azjax-{name}.md"
+        assert shown.exists(), f"{page.name}: there is no command {line}"
+        said = shown.read_text(encoding="utf-8")
+        for option in re.findall(r"(?<=\s)--[a-z][\w.-]*", line):
+            known = option in said or option in EVERYWHERE
+            assert known, f"{page.name}: {line} has no {option}"
+
+
 @pytest.mark.slow
 def test_programs_on_the_pages_run_or_are_marked(tmp_path):
     # All in one process: it takes longest to start one. The README's has a test of its own.
@@ -175,6 +242,7 @@ def test_every_notebook_is_as_others_expect_it(notebook):
     assert title.startswith("# ") and f"({badge})" in title.split("\n")[2]
     assert f'git+{home}"' in install
     assert "two CPU cores" in title + "".join(cells[1]["source"]) and "T4" in title and "v5e" in title
+    assert "pyplot" not in "".join("".join(cell["source"]) for cell in cells)  # figures have the house style
     # Colab's own jax and jaxlib stay: they fit its drivers.
     assert '"jax", "jaxlib"' in install and "--constraint" in install
     assert "jax.devices()" in device
@@ -206,4 +274,4 @@ def executed(tmp_path_factory):
 def test_every_notebook_runs(notebook, executed):
     row = executed.get(notebook.name)
     assert row is not None, executed["stderr"]
-    assert row["error"] is None
+    assert row["error"] is None and row["seconds"] <= 20

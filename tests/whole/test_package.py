@@ -22,7 +22,8 @@ for name, options in (("hex", {"size": 3}), ("chinese_checkers", {"size": 3, "pi
     while not state.terminated:
         state = env.step(state, int(state.legal_action_mask.argmax()))
     print(name, state.rewards.tolist())
-print(azjax.load_agent("hex3").name)
+for name in azjax.agents.ready_networks():
+    print(azjax.load_agent(name).name, azjax.make_agent(f"az:{name}?sims=2", azjax.agents.trained_agent(name)[1]).name)
 print(azjax.__file__)
 """
 
@@ -62,7 +63,9 @@ def test_a_wheel_in_an_empty_environment_plays_each_game(tmp_path):
         capture_output=True,
         text=True,
     )
-    assert "tic_tac_toe" in played.stdout and "az:hex3" in played.stdout
+    assert "tic_tac_toe" in played.stdout
+    weights = sorted((ROOT / "azjax" / "data" / "networks").glob("*.npz"))
+    assert weights and all(f"az:{path.stem} az:{path.stem}?sims=2" in played.stdout for path in weights)
     assert str(tmp_path) in played.stdout.splitlines()[-1]
 
 
