@@ -56,7 +56,7 @@ def test_the_program_of_a_run_is_given_its_openings():
     assert positions > 1000
     trainer = training.make_trainer(SMALL, training.make_mesh(1), openings=openings)
     state = jax.eval_shape(trainer.init, jax.random.key(0))
-    program = run.several_iterations(trainer).lower(state, np.int32(1)).as_text()
+    program = alphazero.several_iterations(trainer).lower(state, np.int32(1)).as_text()
     constants = re.findall(r"constant dense<[^>]*> : tensor<([\dx]+)x\w+>", program)
     assert constants and not [sizes for sizes in constants if int(sizes.split("x")[0]) >= positions]
 
