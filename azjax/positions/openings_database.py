@@ -86,13 +86,7 @@ def winning_openings(
     before += (
         legal_openings(game, [length - 1 for length in lengths if length > 1]) if max(lengths) > 1 else []
     )
-    # What a symmetry makes of a sequence is among them too, so that of such positions one need be solved.
-    places = game.symmetries.action  # [symmetries, actions], the view of a mask is mask[places]
-    turned = np.argsort(places, axis=1)  # where each move goes
-    views = [after_moves(game, [tuple(row[list(moves)].tolist()) for moves in before]) for row in turned]
-    keys = np.stack([position_sets.keys_of(view) for view in views])  # [symmetries, sequences]
-    chosen = keys.argsort(axis=0, kind="stable")[0]
-    states = jax.tree.map(lambda *leaves: np.stack(leaves)[chosen, np.arange(len(before))], *views)
+    states = after_moves(game, before)
     first = position_sets.first_of_each(states)
     winning = {}
     for done in range(0, len(first), 16):
@@ -105,8 +99,8 @@ def winning_openings(
         winning |= zip(position_sets.keys_of(part).tolist(), wins)
     return [
         (*moves, int(action))
-        for moves, key, symmetry in zip(before, position_sets.keys_of(states).tolist(), chosen)
-        for action in np.flatnonzero(winning[key][turned[symmetry]])
+        for moves, key in zip(before, position_sets.keys_of(states).tolist())
+        for action in np.flatnonzero(winning[key])
     ]
 
 
