@@ -38,8 +38,9 @@ hypothesis.settings.load_profile("suite")
 
 # From the longest on. Begun last, one of them would keep a single core busy at the end.
 LONGEST = (
-    *("processes", "docs", "karki2024", "jacobsen2019", "openings_database", "daliri2022"),
-    *("behaviour", "agents", "checkpoint", "td", "search", "step", "es", "tree"),
+    *("karki2024", "processes", "docs", "checkers", "jacobsen2019", "presets", "behaviour"),
+    *("openings_database", "own_parts", "peters2018", "agents", "checkpoint", "envs", "daliri2022"),
+    *("td", "chinese_checkers"),
 )
 
 
