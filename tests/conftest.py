@@ -79,18 +79,24 @@ def quickly_compiled():
     yield from _optimising(False)
 
 
+_resident = 0  # bytes, when programs were last forgotten
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _forgotten_programs():
-    """Forgets what a file compiled once the process has grown large: the suite compiles more than 10 GB of programs."""
+    """Forgets what was compiled whenever that has grown by 3 GB: the suite compiles more than 10 GB of programs."""
+    global _resident
     yield
     import jax
 
     try:
-        resident_pages = int(pathlib.Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        pages = int(pathlib.Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:
         return
-    if resident_pages * os.sysconf("SC_PAGE_SIZE") > 3 * 2**30:
+    resident = pages * os.sysconf("SC_PAGE_SIZE")
+    if resident > _resident + 3 * 2**30:
         jax.clear_caches()
+        _resident = resident
 
 
 def pytest_collection_modifyitems(items):
