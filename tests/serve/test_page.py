@@ -212,7 +212,9 @@ def test_what_search_expects_is_shown_on_the_board(open_page):
     page.hover("tr.best")
     ghosts = page.locator("#board .ghost .stone")
     expect(ghosts).to_have_count(len(expected))
-    assert page.locator("#board .ghost text").all_inner_texts() == [str(i + 1) for i in range(len(expected))]
+    assert page.locator("#board .ghost text").all_text_contents() == [
+        str(i + 1) for i in range(len(expected))
+    ]
     page.hover("#verdict")
     expect(ghosts).to_have_count(0)
 

@@ -230,8 +230,9 @@ def test_standard_input_is_answered_line_by_line(run_folder):
 def test_a_long_file_of_questions_is_answered_whole_and_bytes_that_are_no_text_spoil_one_line(monkeypatch):
     monkeypatch.setattr(desks, "MOST_WAITING", 20)
     cells = [f"{column}{row}" for column in "ab" for row in "12"]
-    # A search and a glance at the network each: far more than may wait.
-    questions = [{"id": str(i), "moves": [cells[i % 4]], "maxVisits": 1 + i // 4} for i in range(40)]
+    # A search and a glance at the network each: far more than may wait. No two are equally long, so that the program
+    # for a single position is the only one that is compiled.
+    questions = [{"id": str(i), "moves": [cells[i % 4]], "maxVisits": 1 + i} for i in range(40)]
     lines = [json.dumps(question).encode() for question in questions]
     lines.insert(1, b"\xff\xfe")
     out = io.StringIO()
