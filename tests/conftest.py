@@ -16,8 +16,8 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = (
 # optimise, as in use; a file of tests that compute for long asks for it with the fixture `optimised`.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 if os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] != "0":
-    # The older way to write loops takes half the time to compile, and one thread a sixth less than many; both compute the
-    # same bits.
+    # The older way to write loops takes half the time to compile, and one thread a sixth less than many do; the bits
+    # are the same.
     os.environ["XLA_FLAGS"] = (
         f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
         " --xla_cpu_parallel_codegen_split_count=1"
