@@ -9,6 +9,9 @@
 These names are all there is to know; whatever else is needed is in the modules named here.
 """
 
+from azjax.common import interrupted as _interrupted  # noqa: F401  first: the other imports take seconds
+
+# isort: split
 from typing import TYPE_CHECKING, Any
 
 from azjax import agents, envs, evaluation, nn, plots, search, solvers, training

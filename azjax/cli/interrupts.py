@@ -7,7 +7,8 @@ import sys
 import threading
 from typing import Any
 
-EXIT_CODE = 130  # 128 + SIGINT, as shells count
+from azjax.common.interrupted import EXIT_CODE, say
+
 PATIENCE = 2.0  # seconds that a command has to close what it opened
 
 
@@ -50,7 +51,8 @@ class Watch:
         """Says the one line; returns the exit code."""
         self._over.set()
         _end_children()
-        _say(message or "interrupted")
+        sys.stderr.flush()
+        say(message or "interrupted")
         return code
 
     def _interrupt(self, number: int, frame: Any) -> None:
@@ -68,7 +70,7 @@ class Watch:
                 continue
             if not self._over.wait(PATIENCE) and signal.getsignal(signal.SIGINT) == self._interrupt:
                 _end_children()
-                _say("interrupted")
+                say("interrupted")
                 os._exit(EXIT_CODE)
         os.close(self._reader)
 
@@ -78,13 +80,6 @@ def leave_at_once(code: int) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-def _say(line: str) -> None:
-    # Not by sys.stderr: the main thread may hold its lock. A bar may have hidden the cursor, and ^C begun the line.
-    before = "\x1b[?25h\n" if os.isatty(2) else ""
-    sys.stderr.flush()
-    os.write(2, f"{before}azjax: {line}\n".encode())
 
 
 def _end_children() -> None:

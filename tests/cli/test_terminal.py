@@ -31,7 +31,7 @@ from azjax.cli import (
     tournament,
     training,
 )
-from azjax.common import cache
+from azjax.common import cache, interrupted
 from azjax.envs import Hex
 from azjax.evaluation import suites
 from azjax.evaluation.arena import SCALE, MatchResult, Outcomes
@@ -133,7 +133,9 @@ def test_code_that_swallows_interruptions_is_ended_after_a_while():
     assert (process.returncode, errors) == (interrupts.EXIT_CODE, "azjax: interrupted\n")
 
 
-def test_ctrl_c_while_modules_are_imported_is_one_line():
+# One of the first, and one that the command itself imports.
+@pytest.mark.parametrize("module", [r"\bnumpy$", r"azjax\.cli\.screen$"])
+def test_ctrl_c_while_modules_are_imported_is_one_line(module):
     process = subprocess.Popen(
         [sys.executable, "-X", "importtime", "-m", "azjax.cli", "report", "nowhere"],
         stdout=subprocess.DEVNULL,
@@ -142,11 +144,31 @@ def test_ctrl_c_while_modules_are_imported_is_one_line():
     )
     with process:
         for line in process.stderr:  # a line when an import is done
-            if re.search(r"azjax\.cli\.screen$", line):  # the first that a command itself imports
+            if re.search(module, line):
                 break
         process.send_signal(signal.SIGINT)
         said = [line for line in process.stderr if not line.startswith("import time:")]
         assert process.wait(timeout=60) == 130 and said == ["azjax: interrupted\n"]
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "is_one"),
+    [
+        (
+            "/home/me/.venv/bin/azjax",
+            ["/home/me/.venv/bin/python", "/home/me/.venv/bin/azjax", "train"],
+            True,
+        ),
+        ("C:/bin/azjax.exe", ["python.exe"], True),
+        ("-m", ["python", "-X", "dev", "-m", "azjax.cli", "train"], True),
+        ("mine.py", ["python", "mine.py"], False),
+        ("-m", ["python", "-m", "pytest", "azjax.cli"], False),
+        ("", [], False),
+        ("/home/me/.venv/bin/azjax", ["python", "-c", "spawn_main()", "--multiprocessing-fork"], False),
+    ],
+)
+def test_other_programs_keep_their_own_way_with_ctrl_c(script, words, is_one):
+    assert interrupted.is_command(script, words) == is_one
 
 
 def test_worker_processes_do_not_hear_ctrl_c():
