@@ -411,7 +411,7 @@ def finish(work: study.Work[Settings], board: Board, run: study.StudyRun) -> Non
     run.keep()
     if run.name == source_run(work, board).name:
         run.keep(*run.checkpoints)  # for building the suite may take longer than the machine is there
-    if run.name in laddered_runs(work, board):
+    if run.name in [laddered.name for laddered in laddered_runs(work, board).values()]:
         climbed(work, run)
     sweep_of(work, board, run)
 
@@ -1002,10 +1002,9 @@ def costs_of(settings: Settings) -> Iterator[study.Cost]:
         if board.solver_seconds is not None:
             games = 2 * board.source_pairs
             games += 2 * board.validity_pairs * settings.validity_checkpoints if board.agents else 0
-            hours = (
-                games * board.size**2 / 4 * board.solver_seconds / 3600
-            )  # half of the moves are the solver's
-            yield study.Cost(f"{board.size}x{board.size}: the solver player, at most", hours=hours)
+            moves = board.size**2 / 4  # the solver's half of those of a game, if games fill half of the board
+            hours = games * moves * board.solver_seconds / 3600
+            yield study.Cost(f"{board.size}x{board.size}: the solver player, about", hours=hours)
 
 
 STUDY = study.Study(

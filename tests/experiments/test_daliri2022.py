@@ -48,7 +48,10 @@ SETTINGS = study.Settings(
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """The folder of results of the whole study, run with tiny settings, and how to run it again."""
+    """The folder of results of the whole study, run with tiny settings, and how to run it again.
+
+    The runs' folder is lost after the trainings; they are not made again.
+    """
     folder = tmp_path_factory.mktemp("daliri2022")
     places = {"out": folder / "runs", "results": folder / "results"}
 
@@ -58,7 +61,18 @@ def results(tmp_path_factory):
             patch.setattr(theses, "preset_names", lambda: ("tiny",))
             study.STUDY.run(SETTINGS, only=only, **places | other_places)
 
-    run()
+    with pytest.MonkeyPatch.context() as patch:
+        trained, train = [], study.study.api.train
+        patch.setattr(
+            study.study.api,
+            "train",
+            lambda *given, **options: trained.append(given) or train(*given, **options),
+        )
+        run(("openings", "agents"))
+        (folder / "runs").rename(folder / "gone")  # as if the machine had ended here
+        assert len(trained) == 5
+        run()
+        assert len(trained) == 5
     return folder / "results", run
 
 
@@ -140,7 +154,7 @@ def test_games_costs_and_the_ladder_are_counted(results):
     ladder = table(results, "hex3-A3-ladder")
     assert list(ladder) == ["uct:2", "uct:6"]  # 2 * 10^(n / 2)
     assert {row["games"] for row in ladder.values()} == {2}  # one judgement of two games
-    assert (results[0].parent / "runs" / "hex3" / "A3-0" / "report.html").exists()
+    assert (results[0].parent / "gone" / "hex3" / "A3-0" / "report.html").exists()
 
 
 def test_all_figures_and_drawings_are_there(results):
