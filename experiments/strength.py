@@ -93,9 +93,13 @@ def hex_rows(config: Config, judged: Judged) -> Rows:
     game = judged.game
     first_moves = position_sets.successors(game, position_sets.start_of(game)).states
     values, truth = first_move_values(game, judged.config, judged.params, first_moves)
-    asked = ~judged.opened.has(game, first_moves)
-    right = int((np.sign(values) == truth)[asked].sum())
-    rows = {"first moves whose value has the right sign": f"{right} of {asked.sum()}" + left_out(~asked)}
+    right, asked = np.sign(values) == truth, ~judged.opened.has(game, first_moves)
+    rows = {
+        "first moves whose value has the right sign": f"{right[asked].sum()} of {asked.sum()}"
+        + left_out(~asked)
+    }
+    if not asked.all():  # they are all there is: without the run's openings hardly any may remain
+        rows["the same, the run's openings included"] = f"{right.sum()} of {len(right)}"
     suite = suites.read_suite(f"hex{game.size}")
     kept = suites.without_openings(suite, judged.opened)
     dropped = np.ones(len(suite) - len(kept), bool)

@@ -45,6 +45,7 @@ def test_strength_keeps_the_agent_counts_different_games_and_leaves_openings_out
     rows = json.loads((kept / "strength.json").read_text())["measured"]
     # A half turn takes a1 to c3, so that three of the nine first moves are what training was shown.
     assert "of 6; 3 more left out" in rows["first moves whose value has the right sign"]
+    assert rows["the same, the run's openings included"].endswith(" of 9")
     for how in ("2 simulations (gumbel)", "raw policy"):
         row = rows[f"winning moves in the suite, {how}"]
         assert "1 more left out" in row and " of 1" in row  # asked: one of each colour
