@@ -8,33 +8,51 @@ import collections
 import contextlib
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.random import define_prng_impl, threefry_prng_impl
 
 _drawn: collections.Counter = collections.Counter()
-_derived: set = set()
+_split: set = set()
+_folded: set = set()  # with any number
+_folded_as_a_part: set = set()  # with one that a split might have made
+_BEYOND_SPLITS = 2**31  # see azjax.common.keys
 
 
 def _note_drawn(data):
-    _drawn.update(map(tuple, np.asarray(data).reshape(-1, 2).tolist()))
+    _drawn.update(_rows(data))
 
 
-def _note_derived(data):
-    _derived.update(map(tuple, np.asarray(data).reshape(-1, 2).tolist()))
+def _note_split(data):
+    _split.update(_rows(data))
 
 
-def _noted(note, function):
+def _note_folded(data, number):
+    _folded.update(_rows(data))
+    small = np.asarray(number).ravel() < _BEYOND_SPLITS
+    _folded_as_a_part.update(_rows(np.asarray(data).reshape(-1, 2)[small]))
+
+
+def _rows(data):
+    return map(tuple, np.asarray(data).reshape(-1, 2).tolist())
+
+
+def _noted(note, function, with_number=False):
     @jax.custom_batching.custom_vmap
-    def tell(data):
-        jax.debug.callback(note, data)
+    def tell(data, *number):
+        jax.debug.callback(note, data, *number)
         return data
 
     @tell.def_vmap
-    def tell_of_all(size, batched, data):
-        return tell(data), True
+    def tell_of_all(size, batched, *given):
+        given = [
+            part if is_batched else jnp.broadcast_to(part, (size, *part.shape))
+            for part, is_batched in zip(given, batched)
+        ]
+        return tell(*given), True
 
     def noted(data, *arguments):
-        return function(tell(data), *arguments)
+        return function(tell(data, *arguments[: int(with_number)]), *arguments)
 
     return noted
 
@@ -42,9 +60,9 @@ def _noted(note, function):
 RECORDED = define_prng_impl(
     key_shape=(2,),
     seed=threefry_prng_impl.seed,
-    split=_noted(_note_derived, threefry_prng_impl.split),
+    split=_noted(_note_split, threefry_prng_impl.split),
     random_bits=_noted(_note_drawn, threefry_prng_impl.random_bits),
-    fold_in=_noted(_note_derived, threefry_prng_impl.fold_in),
+    fold_in=_noted(_note_folded, threefry_prng_impl.fold_in, with_number=True),
     name="recorded",
     tag="rec",
 )
@@ -56,6 +74,7 @@ class Reuse:
     draws: int  # from how many different keys
     twice: list  # keys that were drawn from more than once
     split_too: list  # keys that were drawn from and also split or folded
+    parts_again: list  # keys that were split and also folded, of which a part may have come back
 
 
 @contextlib.contextmanager
@@ -63,12 +82,13 @@ def recorded(monkeypatch):
     """Every key that `jax.random.key` makes meanwhile is noted; the result is filled in at the end."""
     plain = jax.random.key
     found = Reuse()
-    _drawn.clear()
-    _derived.clear()
+    for noted in (_drawn, _split, _folded, _folded_as_a_part):
+        noted.clear()
     with monkeypatch.context() as patch:
         patch.setattr(jax.random, "key", lambda seed: plain(seed, impl=RECORDED))
         yield found
     jax.effects_barrier()
     found.draws = len(_drawn)
     found.twice = [key for key, times in _drawn.items() if times > 1]
-    found.split_too = [key for key in _drawn if key in _derived]
+    found.split_too = [key for key in _drawn if key in _split | _folded]
+    found.parts_again = sorted(_split & _folded_as_a_part)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from etils import epath
 
-from azjax.common import cache
+from azjax.common import atomic, cache
 
 _REMOTE = re.compile(r"(gs|s3|az):/+(.+)")  # pathlib makes one slash of two
 _LIST = ".contents.json"  # in the bucket: its files and their checksums, as its times are not to be relied on
@@ -75,8 +75,7 @@ class Mirror(NamedTuple):
                 if known is None or not here.exists() or checksum(here) != known:
                     with contextlib.suppress(FileNotFoundError):  # who reads the folder says what that means
                         content = (self.remote / name).read_bytes()
-                        here.parent.mkdir(parents=True, exist_ok=True)
-                        here.write_bytes(content)
+                        _write_whole(here, content)
             self._remember(there)
 
     def send(self) -> None:
@@ -118,8 +117,7 @@ class Mirror(NamedTuple):
             return {}
 
     def _remember(self, listed: dict[str, str | None]) -> None:
-        self._memory.parent.mkdir(parents=True, exist_ok=True)
-        self._memory.write_text(json.dumps(listed))
+        _write_whole(self._memory, json.dumps(listed).encode())
 
 
 def mirror(path: str | os.PathLike) -> Mirror:
@@ -139,8 +137,7 @@ def fetched(path: str | os.PathLike) -> pathlib.Path:
         if remote.is_dir():
             Mirror(remote, here).fetch(without="checkpoints")
         elif remote.exists():
-            here.parent.mkdir(parents=True, exist_ok=True)
-            here.write_bytes(remote.read_bytes())
+            _write_whole(here, remote.read_bytes())
         elif here.is_dir():
             shutil.rmtree(here)
         else:
@@ -153,6 +150,13 @@ def send_file(here: pathlib.Path, path: str | os.PathLike) -> None:
     remote = epath.Path(address(path))
     with _sentences(remote, "written"):
         remote.write_bytes(here.read_bytes())
+
+
+def _write_whole(here: pathlib.Path, content: bytes) -> None:
+    """Writes a copy, which other commands may read or write meanwhile, whole or not at all."""
+    here.parent.mkdir(parents=True, exist_ok=True)
+    with atomic.writing(here, "wb") as file:
+        file.write(content)
 
 
 def _files(folder: epath.Path) -> Iterator[str]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from azjax.agents import dots_data, make_agent
 from azjax.agents.trained import by_turns
+from azjax.common import keys
 from azjax.common.agent import Agent, AgentError
 from azjax.envs.dots_and_boxes import DotsAndBoxes, DotsAndBoxesState, board_of
 from azjax.evaluation import match_openings, truth
@@ -65,7 +66,7 @@ def make_generate(
 
     def from_games(params: Params, key: jax.Array) -> Labelled:
         games = -(-config.samples // game.num_actions)
-        states = jax.vmap(game.init)(jax.random.split(key, games))
+        states = jax.vmap(game.init)(jax.random.split(keys.stream(key, "starts"), games))
         step = jax.jit(jax.vmap(game.step))
         rows = []
         for ply in range(game.num_actions):

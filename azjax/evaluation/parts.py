@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 
 from azjax.agents.trained import make_search, search_act
-from azjax.common.agent import Act
+from azjax.common.agent import NOT_FINITE, Act, check_finite
 from azjax.envs.core import Game
 from azjax.evaluation import truth
 from azjax.evaluation.arena import MatchResult
@@ -62,10 +63,17 @@ def make_truth(
 ) -> tuple[Callable[[Params], dict[str, float]], int] | None:
     """(params) -> the shares of solved positions that a run gets right; and how many it opened games with.
 
-    None if no solver fits; for the options see `azjax.evaluation.truth.truth_judge`.
+    None if no solver fits; for the options see `azjax.evaluation.truth.truth_judge`. The function raises AgentError for
+    a network whose answers are not finite.
     """
     judge = truth.truth_judge(config.game, opened=openings_of(config), **options)
     if judge is None:
         return None
     compiled = jax.jit(lambda params: judge(evaluate, params))
-    return lambda params: {name: float(share) for name, share in compiled(params).items()}, judge.left_out
+
+    def shares(params: Params) -> dict[str, float]:
+        found = {name: float(share) for name, share in compiled(params).items()}
+        check_finite(np.where(np.isnan([*found.values()]), NOT_FINITE, 0), "the run")
+        return found
+
+    return shares, judge.left_out

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from azjax import positions
-from azjax.common.agent import Act, mark_not_finite
+from azjax.common.agent import NOT_FINITE, Act, mark_not_finite
 from azjax.common.cache import folder as cache_folder
 from azjax.common.keys import root, stream
 from azjax.envs.core import Game, GameState, without_past
@@ -139,7 +139,8 @@ class TruthJudge:
           search_accuracy: how often that of a short search is.
           opening_sign_accuracy: of the network's values after each first move, where they are known.
 
-          A share of no positions is not among them: a run may have opened games with all there are.
+          A share of no positions is not among them: a run may have opened games with all there are. Where an answer of
+          the network is not finite, the share is NaN.
         """
         network_key, search_key = jax.random.split(root(0, "judge"))
         shares = {}
@@ -149,8 +150,9 @@ class TruthJudge:
             favourite = network_act(evaluate, self.game)(params, network_key, self.decisions.states)
             search = gumbel(self.game, evaluate, simulations=self.simulations)
             found = search(params, search_key, self.decisions.states)
-            shares["policy_accuracy"] = jnp.mean(_at(self.decisions.optimal, favourite))
-            shares["search_accuracy"] = jnp.mean(_at(self.decisions.optimal, found.action))
+            searched = mark_not_finite(found.action, jnp.isfinite(found.value))
+            shares["policy_accuracy"] = _kept_share(self.decisions, favourite)
+            shares["search_accuracy"] = _kept_share(self.decisions, searched)
         if self.openings is not None and len(self.openings.value):
             shares["opening_sign_accuracy"] = _sign_accuracy(evaluate, params, self.openings)
         return shares
@@ -560,7 +562,14 @@ def _at(mask, actions):
 
 def _sign_accuracy(evaluate: Evaluator, params: AnyParams, dataset: Dataset) -> jax.Array:
     _, value = evaluate(params, jax.random.key(0), dataset.states)
-    return jnp.mean(jnp.sign(value) == jnp.sign(dataset.value))
+    share = jnp.mean(jnp.sign(value) == jnp.sign(dataset.value))
+    return jnp.where(jnp.all(jnp.isfinite(value)), share, jnp.nan)
+
+
+def _kept_share(dataset: Dataset, actions: jax.Array) -> jax.Array:
+    """[] the share of actions [n] that are optimal; NaN if a network had no answer."""
+    share = jnp.mean(_at(dataset.optimal, jnp.maximum(actions, 0)))
+    return jnp.where(jnp.any(actions == NOT_FINITE), jnp.nan, share)
 
 
 def _share(right: np.ndarray) -> Share:

@@ -12,10 +12,12 @@ import azjax
 from azjax import training
 from azjax.agents import make_agent
 from azjax.common import keys
-from azjax.envs import Hex
+from azjax.envs import DotsAndBoxes, Hex
 from azjax.evaluation import judges
 from azjax.evaluation import truth as ground_truth
+from azjax.evaluation.gated_dots import make_generate
 from azjax.learners.es import ESConfig
+from azjax.learners.gated import GatedConfig
 from azjax.learners.session import make_learner
 from azjax.learners.td import TDConfig
 from azjax.nn.networks import make_network
@@ -86,6 +88,7 @@ def test_no_key_is_used_twice_in_training(kind, monkeypatch, quickly_compiled):
     assert found.draws > 50
     assert not found.twice
     assert not found.split_too
+    assert not found.parts_again
 
 
 @pytest.mark.parametrize(
@@ -112,6 +115,7 @@ def test_no_key_is_used_twice_by_a_step_of_a_learner(config, monkeypatch, quickl
     assert found.draws > 8
     assert not found.twice
     assert not found.split_too
+    assert not found.parts_again
 
 
 def test_no_key_is_used_twice_in_drawing_judged_positions(monkeypatch, quickly_compiled):
@@ -122,6 +126,7 @@ def test_no_key_is_used_twice_in_drawing_judged_positions(monkeypatch, quickly_c
     assert found.draws > 4
     assert not found.twice
     assert not found.split_too
+    assert not found.parts_again
 
 
 @pytest.mark.parametrize("name", ["accuracy", "exploitability", "truth", "match:random"])
@@ -140,6 +145,25 @@ def test_no_key_is_used_twice_by_a_judge(name, monkeypatch, tmp_path, quickly_co
     assert found.draws > 0
     assert not found.twice
     assert not found.split_too
+    assert not found.parts_again
+
+
+def test_no_key_is_used_twice_in_making_samples_of_searched_games(monkeypatch, quickly_compiled):
+    config = GatedConfig(
+        game=DotsAndBoxes(1, 2),
+        network=dataclasses.replace(SMALL.network, ownership=False),
+        search=dataclasses.replace(SMALL.search, simulations=2),
+        generate="games",
+        samples=16,
+        window=16,
+    )
+    params = jax.jit(make_network(config.network, config.game).init)(jax.random.key(0))
+    with recorded(monkeypatch) as found:
+        make_generate(config)(params, jax.random.key(1))
+    assert found.draws > 7
+    assert not found.twice
+    assert not found.split_too
+    assert not found.parts_again
 
 
 def test_judges_do_not_draw_the_openings_of_training():

@@ -1,6 +1,7 @@
 """Paths in buckets, on a file system in memory that stands for one."""
 
 import dataclasses
+import os
 import pathlib
 
 import fsspec
@@ -110,6 +111,24 @@ def test_what_could_not_be_sent_is_sent_by_the_next_command(bucket, monkeypatch)
     assert f"continuing {RUN} after iteration 4" in said
     kept = {name.split("/")[0] for name in remote._files(bucket / "runs/walk/checkpoints")}
     assert kept == {"2", "4", "6"}
+
+
+def test_commands_that_fetch_the_same_file_never_show_each_other_half_of_it(bucket, tmp_path, monkeypatch):
+    """They share the copy: whoever reads it has the old one or the new one, and two writers no name in common."""
+    atomic.write_text("gs://bucket/notes.txt", "old")
+    here = remote.fetched("gs://bucket/notes.txt")
+    atomic.write_text("gs://bucket/notes.txt", "new")
+    seen, replace = [], os.replace
+
+    def noted(old, new):
+        seen.append((pathlib.Path(old), here.read_text()))
+        replace(old, new)
+
+    monkeypatch.setattr(os, "replace", noted)
+    for expected in ("old", "new"):
+        assert remote.fetched("gs://bucket/notes.txt").read_text() == "new"
+        assert seen[-1][1] == expected
+    assert seen[0][0] != seen[1][0]
 
 
 def test_agents_and_position_files_are_read_from_a_bucket_and_written_to_it(bucket, tmp_path, monkeypatch):

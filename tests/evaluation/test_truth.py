@@ -1,6 +1,7 @@
 """Agents against the truth: sets of positions, accuracies, labels, mistakes, whole games, exploitability."""
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -8,9 +9,9 @@ import numpy as np
 import pytest
 
 from azjax.agents import make_agent
-from azjax.common.agent import Agent
+from azjax.common.agent import Agent, AgentError
 from azjax.envs import ChineseCheckers, Hex, PgxGame
-from azjax.evaluation import suites
+from azjax.evaluation import parts, suites
 from azjax.evaluation import truth as ground_truth
 from azjax.positions import drawn as drawn_positions
 from azjax.positions import sets as position_sets
@@ -19,7 +20,7 @@ from azjax.solvers.hex import tables as hex_tables
 from azjax.solvers.hex.solver import make_solver
 from azjax.training import replay
 from tests.reference import exhaustive
-from tests.training_cases import append_game
+from tests.training_cases import SMALL, append_game
 
 pytestmark = pytest.mark.usefixtures("optimised")
 
@@ -287,6 +288,31 @@ def test_an_evaluator_that_says_the_opposite_is_right_about_nothing(judged):
     _, _, compiled = judged
     shares = compiled(jnp.float32(-1))
     assert shares["value_sign_accuracy"] == shares["policy_accuracy"] == shares["opening_sign_accuracy"] == 0
+
+
+def test_an_evaluator_whose_answers_are_no_numbers_has_no_share(judged):
+    # Wrong values count as wrong, and a move that nobody chose might even be optimal.
+    _, _, compiled = judged
+    assert {name: math.isnan(share) for name, share in compiled(jnp.float32("nan")).items()} == {
+        "value_sign_accuracy": True,
+        "policy_accuracy": True,
+        "search_accuracy": True,
+        "opening_sign_accuracy": True,
+    }
+
+
+def test_the_judgement_of_a_network_without_answers_is_a_sentence(monkeypatch):
+    class Judge:
+        left_out = 0
+
+        def __call__(self, evaluate, params):
+            return {"value_sign_accuracy": jnp.float32(0.5), "policy_accuracy": params}
+
+    monkeypatch.setattr(ground_truth, "truth_judge", lambda game, **options: Judge())
+    shares, _ = parts.make_truth(SMALL, evaluate=None)
+    assert shares(jnp.float32(0.25)) == {"value_sign_accuracy": 0.5, "policy_accuracy": 0.25}
+    with pytest.raises(AgentError, match="the network of the run answers with numbers that are not finite"):
+        shares(jnp.float32("nan"))
 
 
 def test_a_judge_from_disk_is_the_judge_that_was_made(judged):
