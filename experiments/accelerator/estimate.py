@@ -34,7 +34,11 @@ TARGETS = (("v5e", 1), ("v5e", 8), ("h100", 1))
 
 
 def config_of(name: str) -> TrainConfig:
-    """A preset; or `large11`, the program that the first estimates were made of, for comparison."""
+    """A preset, with `-bfloat16` behind its name in half precision; or `large11`, which was estimated first."""
+    if name.endswith("-bfloat16"):
+        whole = config_of(name.removesuffix("-bfloat16"))
+        network = dataclasses.replace(whole.network, compute_dtype="bfloat16")
+        return dataclasses.replace(whole, network=network, selfplay_dtype="bfloat16")
     if name != "large11":
         return theses.preset(name)
     large = preset("accelerator/hex11")
