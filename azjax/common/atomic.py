@@ -3,14 +3,11 @@
 import contextlib
 import os
 import pathlib
-import secrets
 import tempfile
 from collections.abc import Iterator
 from typing import IO
 
-from azjax.common import remote
-
-_PARTIAL = ".partial"
+from azjax.common import remote, whole
 
 
 @contextlib.contextmanager
@@ -26,15 +23,8 @@ def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
             yield partial
             remote.send_file(partial, path)
         return
-    path = pathlib.Path(path)
-    partial = path.with_name(f".{path.stem}.{os.getpid()}-{secrets.token_hex(4)}{_PARTIAL}{path.suffix}")
-    try:
+    with whole.replacing(pathlib.Path(path)) as partial:
         yield partial
-        with open(partial, "rb") as file:
-            os.fsync(file.fileno())  # the content before the name, also when the machine loses its power
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -58,7 +48,7 @@ def write_bytes(path: str | os.PathLike, content: bytes) -> None:
 
 def is_partial(path: pathlib.Path) -> bool:
     """Whether a file is what a writer that is at work, or was killed, has written so far."""
-    return path.name.startswith(".") and _PARTIAL in path.name
+    return path.name.startswith(".") and whole.PARTIAL in path.name
 
 
 def remove_partial(folder: pathlib.Path) -> None:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from etils import epath
 
-from azjax.common import atomic, cache
+from azjax.common import cache, whole
 
 _REMOTE = re.compile(r"(gs|s3|az):/+(.+)")  # pathlib makes one slash of two
 _LIST = ".contents.json"  # in the bucket: its files and their checksums, as its times are not to be relied on
@@ -155,8 +155,8 @@ def send_file(here: pathlib.Path, path: str | os.PathLike) -> None:
 def _write_whole(here: pathlib.Path, content: bytes) -> None:
     """Writes a copy, which other commands may read or write meanwhile, whole or not at all."""
     here.parent.mkdir(parents=True, exist_ok=True)
-    with atomic.writing(here, "wb") as file:
-        file.write(content)
+    with whole.replacing(here) as partial:
+        partial.write_bytes(content)
 
 
 def _files(folder: epath.Path) -> Iterator[str]:
