@@ -303,7 +303,8 @@ class StudyRun:
         if not isinstance(self.config, TrainConfig):
             return
         if all(self._kept_weights(iteration).exists() for iteration in self.checkpoints):
-            run = checkpoint.create_run(folder, self.config)
+            run = checkpoint.new_run(folder, self.config)
+            run.begin()
             for iteration in self.checkpoints:
                 self._copy_kept(iteration, run.path / "agents" / f"{iteration}.npz")
             self._copy_kept(self.config.iterations, run.path / "agent.npz")

@@ -44,6 +44,7 @@ from azjax.training.config import (
     config_from_dict,
     config_to_dict,
 )
+from tests.training_cases import create_run
 
 CONFIG = TrainConfig(
     game=Hex(3), network=NetworkConfig(blocks=1, channels=4, policy_channels=4, value_hidden=4)
@@ -218,7 +219,7 @@ def bad_files(tmp_path_factory):
         write_arrays(folder / f"about-{name}.npz", text)
         (folder / f"run-{name}").mkdir()
         (folder / f"run-{name}" / "config.json").write_text(text)
-    checkpoint.create_run(folder / "run-kept", CONFIG).save_agent(1, weights_of())
+    create_run(folder / "run-kept", CONFIG).save_agent(1, weights_of())
     for name, field in {"own-parts": {"own_parts": 5}, "init-from": {"init_from": 7}}.items():
         (folder / f"run-{name}").mkdir()
         (folder / f"run-{name}" / "config.json").write_text(json.dumps(about(**field)))
@@ -292,7 +293,7 @@ WRONG_ROWS = [
 
 @pytest.mark.parametrize(("wrong", "message"), WRONG_ROWS)
 def test_a_line_of_the_metrics_that_cannot_be_shown_is_named_with_its_field(tmp_path, capsys, wrong, message):
-    run = checkpoint.create_run(tmp_path / "run", CONFIG)
+    run = create_run(tmp_path / "run", CONFIG)
     row = {name: value for name, value in (ROW | wrong).items() if value is not ...}
     (run.path / "metrics.jsonl").write_text(f"{json.dumps(ROW | {'iteration': 6})}\n{json.dumps(row)}\n")
     assert cli.main(["report", str(run.path)]) == 2

@@ -136,7 +136,7 @@ def test_a_malformed_place_among_processes_is_refused(capsys):
 def test_the_report_shows_at_most_eight_rows_the_first_and_the_last_among_them(number, capsys):
     row = {"seconds": 60.0, "positions": 10, "evaluation": {"random": {"score": 0.5}}}
     rows = [row | {"iteration": 1000 + i} for i in range(number)]
-    report.summarise(types.SimpleNamespace(read_metrics=lambda: rows), Console())
+    report.summarise(types.SimpleNamespace(read_rows=lambda *checks: rows), Console())
     shown = re.findall(r"\b10\d\d\b", capsys.readouterr().out)
     assert len(shown) == len(set(shown)) == min(8, number)
     assert (shown[0], shown[-1]) == ("1000", str(999 + number))

@@ -326,7 +326,9 @@ JUDGED = {
 
 
 def tables():
-    run = types.SimpleNamespace(read_metrics=lambda: [JUDGED | {"iteration": 123400 + i} for i in range(9)])
+    run = types.SimpleNamespace(
+        read_rows=lambda *checks: [JUDGED | {"iteration": 123400 + i} for i in range(9)]
+    )
 
     def strength(width):
         out = io.StringIO()

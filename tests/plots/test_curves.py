@@ -172,10 +172,11 @@ def test_the_command_measures_every_checkpoint_once(run_folder, capsys, monkeypa
 def test_a_sweep_draws_beside_those_of_other_runs(run_folder, tmp_path, capsys, monkeypatch):
     suite = f"suite:{run_folder.parent / 'suite.jsonl'}"
     arguments = ["evaluate", str(run_folder), "--judge", suite, "--simulations", "0"]
+    create_run(tmp_path / "other", SMALL)
     assert cli.main([*arguments, "--beside", str(tmp_path / "other")]) == 2
     assert "has no results of suite" in " ".join(capsys.readouterr().err.split())
     (kept,) = (run_folder / "judges").glob("suite*.jsonl")
-    (tmp_path / "other" / "judges").mkdir(parents=True)
+    (tmp_path / "other" / "judges").mkdir()
     (tmp_path / "other" / "judges" / kept.name).write_text('{"iteration": 3, "all": {"share": 0.25}}\n')
     drawn = {}
     monkeypatch.setattr(curves, "plot", lambda path, lines, title: drawn.update(lines))

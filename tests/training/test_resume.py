@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from azjax import cli
+from azjax.agents import ready_networks
 from azjax.cli import train
 from azjax.nn.networks import make_network
 from azjax.training import alphazero, checkpoint, loop
@@ -193,6 +194,7 @@ def test_resume_auto_takes_its_own_run_then_a_given_path_then_begins_anew(tmp_pa
     assert cli.main([*train, "--out", str(tmp_path / "anew")]) == 0
     assert f"nor anything in {first}: it begins anew" in capsys.readouterr().err
     first.mkdir()
+    shutil.copyfile(ready_networks()["hex3"], first / "agent.npz")
     assert cli.main([*train, "--out", str(folder)]) == 0
     assert cli.main([*train, "--out", str(folder), "--iterations", "5"]) == 0
     assert begun == [None, str(first), str(first)]  # the third goes on with what the second began
