@@ -84,7 +84,13 @@ def open_page(browser, address):
 
 def click(page, *places):
     for place in places:
-        page.click(f'#board [data-place="{place}"]', position=None, force=True)
+        for again in (True, True, True, False):
+            try:
+                page.click(f'#board [data-place="{place}"]', position=None, force=True)
+                break
+            except playwright.Error as error:  # the board was drawn anew before the click, which was not made
+                if not (again and "not visible" in str(error)):
+                    raise
 
 
 def both_sides(page):
