@@ -39,6 +39,19 @@ SMALL = TrainConfig(
     save_every=2,
 )
 
+# A line of metrics.jsonl after which the run was judged.
+JUDGED = {
+    "iteration": 2,
+    "games": 3,
+    "positions": 20,
+    "updates": 2,
+    "seconds": 1.5,
+    "mean_plies": 5.5,
+    "loss": {"total": 1.0, "policy": 0.5},
+    "evaluation": {"random": {"score": 0.5, "interval": [0.2, 0.8], "games": 4, "distinct_games": 4}},
+    "truth": {"policy_accuracy": 0.5},
+}
+
 
 def create_run(path, config) -> checkpoint.Run:
     """The folder of a new run, without any iteration."""

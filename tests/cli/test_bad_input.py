@@ -44,7 +44,7 @@ from azjax.training.config import (
     config_from_dict,
     config_to_dict,
 )
-from tests.training_cases import create_run
+from tests.training_cases import JUDGED, create_run
 
 CONFIG = TrainConfig(
     game=Hex(3), network=NetworkConfig(blocks=1, channels=4, policy_channels=4, value_hidden=4)
@@ -262,16 +262,7 @@ def bad_files(tmp_path_factory):
     return folder
 
 
-ROW = {
-    "iteration": 7,
-    "games": 3,
-    "positions": 20,
-    "updates": 2,
-    "seconds": 1.5,
-    "loss": {"total": 1.0, "policy": 0.5},
-    "evaluation": {"random": {"score": 0.5, "interval": [0.2, 0.8], "games": 4, "distinct_games": 4}},
-    "truth": {"policy_accuracy": None},
-}
+ROW = JUDGED | {"iteration": 7, "truth": {"policy_accuracy": None}}
 RESULT = ROW["evaluation"]["random"]
 WRONG_ROWS = [
     ({"games": ...}, "games is missing"),

@@ -28,7 +28,7 @@ from azjax.positions import openings_database
 from azjax.serve import runs
 from azjax.training import checkpoint
 from azjax.training.config import ConfigError, TrainConfig, config_to_dict
-from tests.training_cases import SMALL
+from tests.training_cases import JUDGED, SMALL
 
 GAMES = (
     Hex(size=3),
@@ -336,19 +336,6 @@ def test_metrics_are_read_or_refused_and_good_rows_survive(tmp_path_factory, row
         path.write_text(content, encoding="utf-8")
         read = result_or_sentence(lambda: checkpoint.Run(folder, SMALL).read_metrics(), checkpoint.RunError)
         assert read is None or {1, 3} <= {row["iteration"] for row in read}
-
-
-JUDGED = {
-    "iteration": 2,
-    "games": 3,
-    "positions": 20,
-    "updates": 2,
-    "seconds": 1.5,
-    "mean_plies": 5.5,
-    "loss": {"total": 1.0, "policy": 0.5},
-    "evaluation": {"random": {"score": 0.5, "interval": [0.2, 0.8], "games": 4, "distinct_games": 4}},
-    "truth": {"policy_accuracy": 0.5},
-}
 
 
 @given(st.lists(st.just(JUDGED) | spoiled_json(JUDGED), min_size=1, max_size=3))
