@@ -89,7 +89,8 @@ def _list(found: list[cards.Card]) -> screen.Table:
     for card in found:
         size = ready.ready_networks()[card.name].stat().st_size
         judge, share = card.headline
-        table.add_row(card.name, card.game, f"{size / 1000:.0f}", judge, tables.percent(share))
+        game = card.game.partition("(")[0]  # the options stand on the card
+        table.add_row(card.name, game, f"{size / 1000:.0f}", judge, tables.percent(share))
     return table
 
 
