@@ -124,7 +124,7 @@ QUICK = Settings(
         6,
         agents=("baseline", *FORCED, "winning"),
         repeated=("baseline", "A1", "A3"),
-        iterations=1200,
+        iterations=600,
         checkpoints=20,
         fewest_moves=4,  # all earlier positions are openings of A1, A2 or A3
         most_moves=16,
