@@ -16,6 +16,7 @@ Show = Callable[..., None]
 
 _FIRST_LINE = 10.0  # seconds until the first plain line: what is quicker needs none
 _SPACING = 0.1  # of the time that has passed, until the next
+_MANY = 50  # the first of so many says nothing about the others: what it needed has been compiled, too
 
 
 @contextlib.contextmanager
@@ -84,6 +85,8 @@ class _Lines:
     def show(self, what: str, done: int, total: int, note: str = "") -> None:
         now = time.monotonic()
         began, before = self._stages.setdefault(what, (now, done))
+        if before == 0 < done and total > _MANY:
+            self._stages[what] = began, before = now, done
         if now < self._due:
             return
         self._due = now + max(_FIRST_LINE, _SPACING * (now - self._begun))
