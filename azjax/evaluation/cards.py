@@ -20,8 +20,9 @@ from azjax.agents.trained import load_weights
 from azjax.common import atomic, files, tables
 from azjax.common.checked import at_least
 from azjax.common.progress import StagedProgress
+from azjax.common.rows import number_in
 from azjax.evaluation import judges
-from azjax.evaluation.curve import number_in, numbers_in
+from azjax.evaluation.curve import numbers_in
 from azjax.nn import count_parameters, make_network
 from azjax.training import checkpoint
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from azjax.common import atomic, files
-from azjax.common.checked import is_finite, shown
+from azjax.common.checked import shown
+from azjax.common.rows import number_in
 
 Row = dict[str, Any]
 
@@ -74,19 +75,11 @@ class Curve:
 
 
 def series(rows: Sequence[Row], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Iterations and values of one number in the rows that have it; see `number_in`."""
+    """Iterations and values of one number in the rows that have it; see `azjax.common.rows.number_in`."""
     points = [(row["iteration"], number_in(row, name)) for row in rows]
     points = [point for point in points if not math.isnan(point[1])]
     x, y = zip(*points) if points else ((), ())
     return np.array(x, float), np.array(y, float)
-
-
-def number_in(row: Row, name: str) -> float:
-    """One number of a row, where `name` is a path such as `summary.all.share`; NaN if it is not there or not finite."""
-    value: Any = row
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return float(value) if isinstance(value, int | float) and is_finite(value) else math.nan
 
 
 def numbers_in(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from azjax.common import tables
 from azjax.common.progress import StagedProgress
+from azjax.common.rows import number_in
 from azjax.evaluation import curve, judges
 from azjax.learners import supervised
 from azjax.training import checkpoint, seen
@@ -37,7 +38,7 @@ class Evaluation(NamedTuple):
         shown = curve.spread_out(self.rows, most)
         rows, pictures = [], []
         for name in self.numbers():
-            cells = [curve.number_in(row, name) for row in shown]
+            cells = [number_in(row, name) for row in shown]
             label = name.removesuffix(".share").replace("_", " ")
             rows.append((label, *(_shown(cell) for cell in cells)))
             pictures.append(tables.sparkline(curve.series(self.rows, name)[1].tolist()))

@@ -21,10 +21,11 @@ from azjax.agents.trained import load_weights
 from azjax.common import atomic, checked
 from azjax.common.agent import AgentError
 from azjax.common.checked import between
+from azjax.common.rows import names_in, number_in
 from azjax.envs.core import Game
 from azjax.evaluation import truth as ground_truth
 from azjax.evaluation.arena import SCALE
-from azjax.evaluation.curve import number_in, spread_out
+from azjax.evaluation.curve import spread_out
 from azjax.evaluation.parts import own_evaluator, player_of
 from azjax.nn import Params
 from azjax.plots import charts, style
@@ -171,15 +172,13 @@ def _learned(rows: list[dict]) -> list[dict]:
 
 
 def _charts(rows: list[dict], judged: list[dict]) -> list[str]:
-    minutes = _column(judged, "seconds") / 60
-    strength = []
-    for opponent in judged[-1]["evaluation"] if judged else ():
-        low, high = np.array([row["evaluation"][opponent]["interval"] for row in judged]).T
-        scores = _column(judged, f"evaluation.{opponent}.score")
-        strength.append(charts.Line(f"against {opponent}", minutes, scores, low, high))
-    for name in judged[-1].get("truth", {}) if judged else ():
-        shares = _column(judged, f"truth.{name}")
-        strength.append(charts.Line(name.replace("_", " "), minutes, shares, dashed=True))
+    strength = [
+        charts.Line(f"against {opponent}", *_scores(judged, opponent))
+        for opponent in names_in(judged, "evaluation")
+    ]
+    for name in names_in(judged, "truth"):
+        shares = _column(judged, ("truth", name))
+        strength.append(charts.Line(name.replace("_", " "), _minutes(judged), shares, dashed=True))
     learned = _learned(rows)
     losses = [
         charts.Line(name, _column(learned, "positions"), _column(learned, f"loss.{name}"))
@@ -284,15 +283,16 @@ def _strength(judged: list[dict]) -> Table:
         column.justify, column.no_wrap = "right", True
     table.add_row("minutes", *(f"{row['seconds'] / 60:.1f}" for row in judged))
     table.add_row("positions", *(_short(row["positions"]) for row in judged))
-    for opponent in judged[-1]["evaluation"]:
+    for opponent in names_in(judged, "evaluation"):
         results = [row["evaluation"].get(opponent, {}) for row in judged]
         table.add_row(f"% against {opponent}", *(_percent(result.get("score")) for result in results))
-        if all("distinct_games" in result for result in results):
-            games = results[-1]["games"]
+        told = [result for result in results if result]
+        if all("distinct_games" in result for result in told):
             table.add_row(
-                f"  different of {games} games", *(str(result["distinct_games"]) for result in results)
+                f"  different of {told[-1]['games']} games",
+                *(str(result.get("distinct_games", "")) for result in results),
             )
-    for name in judged[-1].get("truth", {}):
+    for name in names_in(judged, "truth"):
         shares = (row.get("truth", {}).get(name) for row in judged)
         table.add_row(f"% {name.replace('_', ' ')}", *map(_percent, shares))
     return table
@@ -417,15 +417,13 @@ def _curves(rows: list[dict]) -> Any:
     losses.set(title="losses", xlabel="positions")
     games.plot(_column(rows, "positions"), _column(rows, "first_player_score"), label="first player")
     games.set(title="score in self-play", xlabel="positions", ylim=(0, 1))
-    minutes = _column(judged, "seconds") / 60
-    for opponent in judged[-1]["evaluation"] if judged else ():
-        scores = _column(judged, f"evaluation.{opponent}.score")
-        spread = np.array([r["evaluation"][opponent]["interval"] for r in judged]).T
+    for opponent in names_in(judged, "evaluation"):
+        minutes, scores, low, high = _scores(judged, opponent)
         strength.plot(minutes, scores, marker="o", markersize=3, label=f"against {opponent}")
-        strength.fill_between(minutes, *spread, alpha=0.2)
-    for name in judged[-1].get("truth", {}) if judged else ():
-        shares = _column(judged, f"truth.{name}")
-        strength.plot(minutes, shares, linestyle="--", label=name.replace("_", " "))
+        strength.fill_between(minutes, low, high, alpha=0.2)
+    for name in names_in(judged, "truth"):
+        shares = _column(judged, ("truth", name))
+        strength.plot(_minutes(judged), shares, linestyle="--", label=name.replace("_", " "))
     strength.set(title="strength", xlabel="minutes", ylim=(0, 1.02))
     for axes in (losses, games, strength):
         if axes.lines:  # a run that was stopped early may not have been judged yet
@@ -433,5 +431,25 @@ def _curves(rows: list[dict]) -> Any:
     return figure
 
 
-def _column(rows: list[dict], name: str) -> np.ndarray:
+class _Scores(NamedTuple):
+    """Against one opponent, over time."""
+
+    minutes: np.ndarray
+    scores: np.ndarray
+    low: np.ndarray  # the ends of their intervals
+    high: np.ndarray
+
+
+def _scores(judged: list[dict], opponent: str) -> _Scores:
+    """From the lines that tell of this opponent: a run that goes on may meet others than before."""
+    told = [row for row in judged if opponent in row["evaluation"]]
+    low, high = np.array([row["evaluation"][opponent]["interval"] for row in told]).T
+    return _Scores(_minutes(told), _column(told, ("evaluation", opponent, "score")), low, high)
+
+
+def _minutes(rows: list[dict]) -> np.ndarray:
+    return _column(rows, "seconds") / 60
+
+
+def _column(rows: list[dict], name: str | tuple[str, ...]) -> np.ndarray:
     return np.array([number_in(row, name) for row in rows], float)

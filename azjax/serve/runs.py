@@ -15,8 +15,9 @@ import numpy as np
 
 from azjax.agents.trained import load_weights
 from azjax.common.checked import is_finite
+from azjax.common.rows import names_in, number_in
 from azjax.envs.core import Game, seen_as
-from azjax.evaluation.curve import number_in, spread_out
+from azjax.evaluation.curve import spread_out
 from azjax.evaluation.parts import own_evaluator
 from azjax.learners.es import ESConfig
 from azjax.learners.td import TDConfig
@@ -152,19 +153,19 @@ def curves(path: pathlib.Path) -> dict[str, list[list[float]]]:
         found[f"loss/{name}"] = _points(learned, f"loss.{name}")
     found["speed/positions per second"] = _points(rows, "positions_per_second")
     judged = [row for row in rows if isinstance(row.get("evaluation"), dict)]
-    for opponent in judged[-1]["evaluation"] if judged else ():
+    for opponent in names_in(judged, "evaluation"):
         points = []
         for row in judged:
             result = row["evaluation"].get(opponent)
             if isinstance(result, dict) and np.isfinite(number_in(result, "score")):
                 points.append([*_place(row), result["score"], *_interval(result)])
         found[f"strength/score against {opponent}"] = points
-    for name in _part(judged[-1], "truth") if judged else ():
-        found[f"truth/{name.replace('_', ' ')}"] = _points(judged, f"truth.{name}")
+    for name in names_in(judged, "truth"):
+        found[f"truth/{name.replace('_', ' ')}"] = _points(judged, ("truth", name))
     return {name: points for name, points in found.items() if points}
 
 
-def _points(rows: Sequence[dict[str, Any]], name: str) -> list[list[float]]:
+def _points(rows: Sequence[dict[str, Any]], name: str | tuple[str, ...]) -> list[list[float]]:
     rows = [row for row in rows if np.isfinite(number_in(row, name))]
     return [[*_place(row), number_in(row, name)] for row in spread_out(rows, _MOST_POINTS)]
 
@@ -177,11 +178,6 @@ def _interval(result: dict[str, Any]) -> list[float]:
     ends = result.get("interval")
     ends = ends if isinstance(ends, list) else []
     return ends if all(isinstance(end, int | float) and is_finite(end) for end in ends) else []
-
-
-def _part(row: dict[str, Any], name: str) -> dict[str, Any]:
-    part = row.get(name)
-    return part if isinstance(part, dict) else {}
 
 
 def self_play(path: pathlib.Path, seed: int) -> Line:

@@ -36,6 +36,7 @@ from jax.experimental import multihost_utils
 from azjax.common import atomic, files, remote, tables
 from azjax.common.checked import ConfigError, check_value, is_finite, shown
 from azjax.common.remote import checksum as _checksum
+from azjax.common.rows import number_in
 from azjax.nn.networks import Network, Params, make_network
 from azjax.training.config import TrainConfig, config_from_dict, config_to_dict
 
@@ -50,11 +51,11 @@ _ABOUT = {"own_parts?": tuple[str, ...], "init_from?": str, "versions?": dict}
 KEPT = 3  # newest checkpoints of a run
 # What a run shows of itself: the columns, and where their numbers lie in a line of metrics.jsonl.
 _SHOWN = {
-    "steps": ("steps",),
-    "positions": ("positions",),
-    "games": ("games",),
-    "policy loss": ("loss", "policy"),
-    "value loss": ("loss", "value"),
+    "steps": "steps",
+    "positions": "positions",
+    "games": "games",
+    "policy loss": "loss.policy",
+    "value loss": "loss.value",
 }
 _PACKAGES = ("azjax", "jax", "flax", "optax", "mctx", "pgx", "orbax-checkpoint", "numpy")
 
@@ -102,10 +103,10 @@ class Run:
     def grid(self, most: int = 6) -> tables.Grid:
         """Some iterations as a table, the last one among them; in HTML with how the loss went."""
         rows = self.read_metrics()
-        columns = [name for name, place in _SHOWN.items() if rows and _number_at(rows[-1], place) is not None]
+        columns = [name for name, place in _SHOWN.items() if rows and _as_text(rows[-1], place)]
         chosen = sorted({round(at) for at in np.linspace(0, len(rows) - 1, min(most, len(rows)))})
-        losses = [_number_at(row, ("loss", "total")) for row in rows]
-        curve = tables.sparkline([loss for loss in losses if loss is not None])
+        losses = [number_in(row, "loss.total") for row in rows]
+        curve = tables.sparkline([loss for loss in losses if not math.isnan(loss)])
         return tables.Grid(
             columns=("iteration", *columns),
             rows=[
@@ -479,18 +480,12 @@ def new_run(path: str | os.PathLike, config: Any, begun_with: dict[str, Any] | N
     return Run(path, config, begun_with)
 
 
-def _number_at(row: dict[str, Any], place: tuple[str, ...]) -> float | None:
-    value: Any = row
-    for name in place:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value if isinstance(value, int | float) else None
-
-
-def _as_text(row: dict[str, Any], place: tuple[str, ...]) -> str:
-    value = _number_at(row, place)
-    if value is None:
+def _as_text(row: dict[str, Any], place: str) -> str:
+    """A loss to three digits, a count as it is, nothing of what is not there."""
+    value = number_in(row, place)
+    if math.isnan(value):
         return ""
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
+    return f"{value:.3f}" if place.startswith("loss.") else f"{value:,.0f}"
 
 
 def _write_about(path: pathlib.Path, config: Any, begun_with: dict[str, Any]) -> None:

@@ -12,9 +12,10 @@ from azjax import cli, training
 from azjax.agents import ready
 from azjax.agents.trained import load_weights
 from azjax.common.agent import AgentError
+from azjax.common.rows import number_in
 from azjax.envs import Hex
 from azjax.evaluation import cards
-from azjax.evaluation.curve import number_in, numbers_in
+from azjax.evaluation.curve import numbers_in
 from azjax.training import checkpoint
 from tests.training_cases import SMALL, create_run
 

@@ -1,6 +1,7 @@
 """The page about a run: what it says of moves, its charts, and that it shows what the run has."""
 
 import dataclasses
+import io
 import itertools
 import json
 import re
@@ -9,6 +10,7 @@ import xml.etree.ElementTree as ElementTree
 import jax
 import numpy as np
 import pytest
+from rich.console import Console
 
 from azjax import training
 from azjax.envs import Hex
@@ -63,6 +65,40 @@ def test_the_newest_numbers_stand_large_at_the_top(page):
 
 def test_what_people_named_cannot_break_the_page(page):
     assert "my &lt;run&gt;" in page and "<run>" not in page
+
+
+def test_every_opponent_is_drawn_by_the_lines_that_tell_of_it(monkeypatch, tmp_path):
+    drawn = []
+    monkeypatch.setattr(
+        report.charts, "line_chart", lambda title, lines, **named: drawn.append((title, lines)) or ""
+    )
+    monkeypatch.setattr(report.style, "has_matplotlib", lambda: False)
+    run = create_run(tmp_path / "run", JUDGED)
+    result = {"interval": [0.4, 0.6], "games": 32, "distinct_games": 30}
+    judged = [
+        row(2, evaluation={"random": result | {"score": 0.5}}),
+        row(4, evaluation={name: result | {"score": 0.25} for name in ("random", "uct:20?c=1.5")}),
+        row(6, evaluation={"uct:20?c=1.5": result | {"score": 0.75}}, truth={"value.sign": 0.9}),
+    ]
+    (run.path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in judged))
+    report.write(run)
+    strength = {line.name: line for line in dict(drawn)["How strong"]}
+    assert list(strength) == ["against random", "against uct:20?c=1.5", "value.sign"]
+    assert strength["against random"].x.tolist() == [2, 4] and strength["against random"].y.tolist() == [
+        0.5,
+        0.25,
+    ]
+    assert strength["against uct:20?c=1.5"].y.tolist() == [0.25, 0.75], "a dot in its text is no path"
+    np.testing.assert_array_equal(strength["value.sign"].y, [np.nan, np.nan, 0.9])
+    console = Console(file=io.StringIO(), width=80)
+    report.summarise(run, console)
+    table = console.file.getvalue()
+    for cells in (
+        ("% against random", 50, 25, ""),
+        ("different of 32 games", 30, 30, ""),
+        ("% against uct:20?c=1.5", "", 25, 75),
+    ):
+        assert re.search(" *│ *".join(re.escape(str(cell)) for cell in cells) + " *│", table), cells
 
 
 def test_the_opening_map_is_drawn_over_time_for_light_and_dark_pages(page):
