@@ -29,6 +29,7 @@ _ROOMS = {
     "hex": "hex",
     "chinese_checkers": "checkers",
     "dots_and_boxes": "dots",
+    "connect_four": "connect_four",
 }  # of the games that have a solver
 
 
