@@ -22,6 +22,7 @@ from azjax.positions import sets as position_sets
 from azjax.solvers import files
 from azjax.solvers.connect_four.search import (
     CELLS,
+    HEIGHT,
     NO,
     TABLE_BITS,
     UNKNOWN,
@@ -207,11 +208,12 @@ class ConnectFourSolver:
             bounds, budget = self._bounds(position), self._budget()
             value = self._find_value(position, bounds, budget)
             if value is not None:
+                least = -CELLS if value < 0 else value  # all moves of a lost position lose
                 for column in np.flatnonzero(_legal(bounds)):
-                    self._decide(position, bounds, column, value, budget)
+                    self._decide(position, bounds, column, least, budget)
                 low, high = bounds[:, :WIDTH]
-                if np.all((low >= value) | (high < value)):
-                    optimal = low >= value
+                if np.all((low >= least) | (high < least)):
+                    optimal = low >= least
                 else:
                     value = None
         value = np.nan if value is None else value
@@ -272,12 +274,10 @@ class ConnectFourSolver:
 
 def _positions(game: Game, states: GameState) -> list[Position]:
     """Positions [batch, ...] of the game as sets of bits."""
-    seen = position_sets.in_parts(_observe(game), states).astype(
-        bool
-    )  # [batch, rows from the top, columns, 2]
+    seen = position_sets.in_parts(_observe(game), states).astype(bool)
     cells = np.moveaxis(seen[:, ::-1], 1, 2)  # [batch, columns, rows from the bottom, 2]
-    cells = np.pad(cells, ((0, 0), (0, 0), (0, 1), (0, 0))).reshape(len(seen), -1, 2)
-    mine, theirs = ((1 << np.arange(cells.shape[1])) @ cells).T.tolist()
+    bits = np.pad(cells, ((0, 0), (0, 0), (0, 1), (0, 0))).reshape(len(seen), WIDTH * (HEIGHT + 1), 2)
+    mine, theirs = ((1 << np.arange(bits.shape[1])) @ bits).T.tolist()
     return [Position(own, own | other) for own, other in zip(mine, theirs)]
 
 
