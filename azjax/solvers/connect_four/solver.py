@@ -135,6 +135,11 @@ class ConnectFourSolver:
         more = CELLS // 2 + 1 - np.abs(scores) - played  # stones that he still needs
         return np.where(scores == 0, np.nan, np.where(scores > 0, 2 * more - 1, 2 * more)).astype(np.float32)
 
+    @property
+    def nodes(self) -> int:
+        """Positions visited so far, for all questions."""
+        return self._searcher.nodes
+
     def effort(self, state: GameState, actions: Sequence[int]) -> list[int]:
         """[actions] the nodes it takes to prove whether each move wins, by a search that knows nothing of the others.
 
@@ -201,7 +206,7 @@ class ConnectFourSolver:
         return self._known[position]
 
     def _solve_one(self, position: Position) -> tuple[float, np.ndarray, float, int]:
-        before, begin = self._searcher.nodes, time.perf_counter()
+        before, begin = self.nodes, time.perf_counter()
         optimal = np.zeros(WIDTH, bool)
         value = _value_if_over(position)
         if value is None:
@@ -217,7 +222,7 @@ class ConnectFourSolver:
                 else:
                     value = None
         value = np.nan if value is None else value
-        return value, optimal, time.perf_counter() - begin, self._searcher.nodes - before
+        return value, optimal, time.perf_counter() - begin, self.nodes - before
 
     def _all_bounds(self, states: GameState, scores: bool) -> np.ndarray:
         """[2, batch, columns] bounds of moves: first the signs of all are decided, then perhaps their scores."""
