@@ -206,7 +206,7 @@ def _by_solver(game: Game, solver: SearchingSolver, name: str, hurries: bool = F
     if game.name in _PREFERENCES:
         preference = _PREFERENCES[game.name](game, solver)
     else:
-        preference = _Preference(functools.partial(_by_plies, solver), everywhere=hurries)
+        preference = _Preference(functools.partial(_by_speed, solver), everywhere=hurries)
     legal_of, choose = jax.jit(jax.vmap(game.legal_action_mask)), jax.jit(random_action)
 
     def moves_of(states: GameState) -> np.ndarray:
@@ -245,11 +245,10 @@ def _best_outcomes(solver: SearchingSolver, states: GameState) -> tuple[np.ndarr
     return best, np.where(value == high.max(axis=1), value, np.nan)
 
 
-def _by_plies(solver: HurryingSolver, states: GameState, moves: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """The moves that win soonest, or lose latest; all where a game is drawn or nothing is proven."""
-    plies = solver.move_plies(states)
-    speed = np.where(moves & ~np.isnan(plies), np.where(value[:, None] > 0, -plies, plies), -np.inf)
-    return (speed == speed.max(axis=1, keepdims=True)) | ~(np.abs(value[:, None]) > 0)
+def _by_speed(solver: HurryingSolver, states: GameState, moves: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """The moves that win soonest, or lose latest; all where nothing is proven."""
+    found = solver.quickest_actions(states)
+    return found | ~(np.abs(value[:, None]) > 0)
 
 
 class _MarginSolver(SearchingSolver, Protocol):

@@ -82,6 +82,9 @@ class SearchingSolver(Solver, Protocol):
 class HurryingSolver(SearchingSolver, Protocol):
     """A solver that also knows how soon games end."""
 
+    def quickest_actions(self, states: GameState) -> np.ndarray:
+        """[batch, actions] bool: the moves that win soonest, else draw, else lose latest; none if unknown or over."""
+
     def move_plies(self, states: GameState) -> np.ndarray:
         """[batch, actions] float32: plies from before each move to the end, if the winner hurries and the loser delays.
 

@@ -97,6 +97,14 @@ def test_every_move_has_the_outcome_and_the_plies_of_plain_minimax(late):
     np.testing.assert_array_equal(solver().move_plies(states), np.where(outcomes == 0, np.nan, plies))
 
 
+def test_the_quickest_moves_are_those_of_plain_minimax(late):
+    states, truth = late
+    merits = by_column(truth, 0) * (100 - by_column(truth, 1))
+    scores, moves = make_solver(GAME).best_scores(states)
+    np.testing.assert_array_equal(moves, merits == np.nanmax(merits, axis=1)[:, None])
+    np.testing.assert_array_equal(scores, np.nanmax(solver().move_scores(states), axis=1))
+
+
 @pytest.mark.parametrize("text", PUBLISHED)
 def test_scores_are_the_published_ones(text):
     score, only = PUBLISHED[text]
@@ -145,6 +153,7 @@ def test_what_is_not_proven_within_the_limits_is_unknown():
     assert low[0].tolist() == [-1.0] * 7 and high[0].tolist() == [1.0] * 7
     assert low[1, 1:].tolist() == high[1, 1:].tolist() == [-1.0] * 6  # the other wins in the first column
     assert np.isnan(limited.move_plies(states)[0]).all()
+    assert not limited.quickest_actions(states)[0].any()
     assert found.nodes.max() < 4000
 
 
@@ -168,13 +177,14 @@ def test_finished_games_are_lost_or_drawn_and_have_no_moves():
     assert found.value.tolist() == [-1, -1, 0]
     assert not found.optimal.any()
     assert np.isnan(solver().move_scores(states)).all()
+    assert not solver().quickest_actions(states).any()
 
 
 def test_an_empty_batch_has_an_empty_solution():
     nothing = jax.tree.map(lambda leaf: leaf[:0], batch(""))
     assert solver().solve(nothing).optimal.shape == (0, 7)
     assert solver().value(nothing).shape == (0,)
-    assert solver().move_scores(nothing).shape == (0, 7)
+    assert solver().move_scores(nothing).shape == solver().quickest_actions(nothing).shape == (0, 7)
 
 
 def test_what_was_saved_is_known_at_once(tmp_path):

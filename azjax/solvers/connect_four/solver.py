@@ -116,6 +116,22 @@ class ConnectFourSolver:
         """What is proven of every move, also where the limits left other moves open."""
         return MoveOutcomes(*np.sign(self._all_bounds(states, scores=False)))
 
+    def quickest_actions(self, states: GameState) -> np.ndarray:
+        """[batch, columns] bool: the moves that win soonest, else draw, else lose latest; none if unknown or over."""
+        return self.best_scores(states)[1]
+
+    def best_scores(self, states: GameState) -> tuple[np.ndarray, np.ndarray]:
+        """[batch] float32 the scores of positions, NaN if not proven; [batch, columns] bool the moves that reach them.
+
+        Takes less than `move_scores`, for how bad the other moves are need not be known. Finished games have no score.
+        """
+        scores, moves = [np.zeros(0, np.float32)], [np.zeros((0, WIDTH), bool)]
+        for position in self._each(states):
+            score, best = self._find_best(position)
+            scores.append(np.array([score], np.float32))
+            moves.append(best[None])
+        return np.concatenate(scores), np.concatenate(moves)
+
     def move_scores(self, states: GameState) -> np.ndarray:
         """[batch, columns] float32: the score of each move for who makes it; NaN where unknown or not legal.
 
@@ -224,6 +240,19 @@ class ConnectFourSolver:
         value = np.nan if value is None else value
         return value, optimal, time.perf_counter() - begin, self.nodes - before
 
+    def _find_best(self, position: Position) -> tuple[float, np.ndarray]:
+        if _value_if_over(position) is not None:
+            return np.nan, np.zeros(WIDTH, bool)
+        bounds, budget = self._bounds(position), self._budget()
+        self._find_value(position, bounds, budget)
+        low, high = _of_position(bounds)
+        while low < high and self._ask_whole(position, bounds, math.ceil((low + high) / 2), budget):
+            low, high = _of_position(bounds)
+        columns = np.flatnonzero(_legal(bounds))
+        if low < high or not all([self._decide(position, bounds, column, low, budget) for column in columns]):
+            return np.nan, np.zeros(WIDTH, bool)
+        return low, bounds[0, :WIDTH] >= low
+
     def _all_bounds(self, states: GameState, scores: bool) -> np.ndarray:
         """[2, batch, columns] bounds of moves: first the signs of all are decided, then perhaps their scores."""
         rows = []
@@ -246,13 +275,18 @@ class ConnectFourSolver:
         for least in (1, 0):
             low, high = _of_position(bounds)
             if low < least <= high:
-                answer = self._searcher.ask(position, least, budget)
-                if answer == YES:
-                    bounds[0, WIDTH] = least
-                elif answer == NO:
-                    bounds[1] = np.minimum(bounds[1], least - 1)
+                self._ask_whole(position, bounds, least, budget)
         low, high = np.sign(_of_position(bounds))
         return int(low) if low == high else None
+
+    def _ask_whole(self, position: Position, bounds: np.ndarray, least: int, budget: Budget) -> bool:
+        """Asks whether the score of a position is at least some number; whether that is known now."""
+        answer = self._searcher.ask(position, least, budget)
+        if answer == YES:
+            bounds[0, WIDTH] = least
+        elif answer == NO:
+            bounds[1] = np.minimum(bounds[1], least - 1)
+        return answer != UNKNOWN
 
     def _decide(
         self, position: Position, bounds: np.ndarray, column: int, least: int, budget: Budget
