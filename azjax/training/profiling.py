@@ -68,7 +68,7 @@ def profile(
     rules = _time(_rules_calls(config, calls), rounds)
     learning = _time(update_calls(config, state), rounds)
     trees = max(0.0, whole - network - rules - learning)
-    best, known_from = machine.peak(config.network.compute_dtype)
+    best, known_from = machine.peak(config.selfplay_dtype)
     parts = {"network": network, "rules": rules, "trees and bookkeeping": trees, "learning": learning}
     return {
         "parts": [
@@ -102,9 +102,9 @@ def _time(function: Callable[[], Any], rounds: int) -> float:
 
 
 def network_calls(config: TrainConfig, calls: int) -> Callable[[], Any]:
-    """A function that runs the network `calls` times on all lanes, one call after the other."""
-    network = make_network(config.network, config.game)
-    params = jax.jit(network.init)(keys.root(0, "profile network"))
+    """A function that runs the network of self-play `calls` times on all lanes, one call after the other."""
+    network = make_network(training.playing_config(config), config.game)
+    params = training.playing_copy(config, jax.jit(network.init)(keys.root(0, "profile network")))
     observation = jnp.zeros((config.selfplay.lanes, *config.game.observation_shape))
     evaluate = jax.jit(functools.partial(repeated_evaluation, network, calls=calls))
     return lambda: evaluate(params, observation)
