@@ -61,7 +61,13 @@ def talks_only_to_average(p: program.Program) -> str | None:
     if p.chips == 1:  # a GPU's program says all-reduce even so; alone, it copies
         others = {op for op in found if op != "all-reduce"}
         return None if not others else f"one device moves data: {sorted(others)}"
-    return None if found.keys() == {"all-reduce"} else f"expected all-reduce alone, found {found}"
+    if found.keys() != {"all-reduce"}:
+        return f"expected all-reduce alone, found {found}"
+    # Counts are summed once per iteration, gradients once per update; in no other loop one device waits for another.
+    sums = [it for it in p.module.instructions() if it.opcode.removesuffix("-start") == "all-reduce"]
+    scopes = {it.name: it.op_name.rpartition("shard_map/")[2].split("/") for it in sums}
+    waiting = [name for name, path in scopes.items() if "while" in path and "learning" not in path]
+    return None if not waiting else f"sums while games are played: {', '.join(waiting[:3])}"
 
 
 def updates_in_place(p: program.Program) -> str | None:

@@ -78,6 +78,8 @@ def test_every_promise_can_be_broken_by_itself(promise):
         (("ROOT %sum", "%s = f32[8,9] custom-call(%seen), custom_call_target=\"a_callback\"\n  ROOT %sum"),
          "stays_on_the_device: goes to the host: a_callback"),
         (("all-reduce(", "negate("), "talks_only_to_average: expected all-reduce alone, found {}"),
+        (("jit(step)/learning/psum", "while/body/shard_map/while/body/psum"),
+         "talks_only_to_average: sums while games are played: sum"),
         (("conv\" stack", "_convolve_on_cpu\" stack"), "convolves_by_itself: runs the convolution for CPUs"),
         (("fusion(%old), kind=kLoop, calls=%inner", "scatter(%old, %old, %old), to_apply=%inner"),
          "reads_edges_off_nodes: scatters into trees: kept"),
