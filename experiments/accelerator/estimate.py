@@ -1,7 +1,7 @@
 """What the accelerator presets would make of TPUs and a GPU: memory as compiled, speed as estimated. Nothing is timed.
 
-    python -m experiments.accelerator.estimate                         # all presets; about an hour of one core
-    python -m experiments.accelerator.estimate accelerator/hex11 --chips 1 --kind v5e
+    python -m experiments.accelerator.estimate                         # what is missing; two minutes of a core for each
+    python -m experiments.accelerator.estimate accelerator/hex11 --chips 1 --kind v5e    # this one, anew
 
 By roofline: what the network's own operations take at the chip's published peak, which no program can beat. By schedule
 (TPU alone): the cycles of the compiled program, see `schedule`; how often the loops of a search turn that depend on the
@@ -13,6 +13,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,7 +35,14 @@ TARGETS = (("v5e", 1), ("v5e", 8), ("h100", 1))
 
 
 def config_of(name: str) -> TrainConfig:
-    """A preset, with `-bfloat16` behind its name in half precision; or `large11`, which was estimated first."""
+    """A preset, or `large11`, which was estimated first.
+
+    With `-bfloat16` behind the name in half precision, with `-2048-lanes` with so many.
+    """
+    if in_lanes := re.fullmatch(r"(.+)-(\d+)-lanes", name):
+        whole = config_of(in_lanes[1])
+        selfplay = dataclasses.replace(whole.selfplay, lanes=int(in_lanes[2]))
+        return dataclasses.replace(whole, selfplay=selfplay)
     if name.endswith("-bfloat16"):
         whole = config_of(name.removesuffix("-bfloat16"))
         network = dataclasses.replace(whole.network, compute_dtype="bfloat16")
@@ -137,7 +145,7 @@ def _in_a_process_of_its_own(name: str, kind: str, chips: int, out: pathlib.Path
 def main() -> None:
     """Estimates what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("presets", nargs="*", help="all accelerator presets if none is named")
+    parser.add_argument("presets", nargs="*", help="if none is named, what is missing of the accelerator's")
     parser.add_argument("--kind", choices=list(devices.CHIPS))
     parser.add_argument("--chips", type=int)
     parser.add_argument("--out", type=pathlib.Path, default=RESULTS)
@@ -147,15 +155,21 @@ def main() -> None:
         (name,) = arguments.presets
         row = estimate(name, arguments.kind, arguments.chips, arguments.listings)
         arguments.out.mkdir(parents=True, exist_ok=True)
-        file = f"{name.replace('/', '-')}.{arguments.kind}.{arguments.chips}.json"
-        (arguments.out / file).write_text(json.dumps(row, indent=1) + "\n")
+        _file(arguments.out, name, arguments.kind, arguments.chips).write_text(
+            json.dumps(row, indent=1) + "\n"
+        )
         print({key: value for key, value in row.items() if key != "largest"}, flush=True)
         return
     for name in arguments.presets or [p for p in theses.preset_names() if p.startswith("accelerator/")]:
         for kind, chips in TARGETS:
-            if arguments.kind in (None, kind) and arguments.chips in (None, chips):
+            wanted = arguments.kind in (None, kind) and arguments.chips in (None, chips)
+            if wanted and (arguments.presets or not _file(arguments.out, name, kind, chips).exists()):
                 _in_a_process_of_its_own(name, kind, chips, arguments.out)
-    (arguments.out / "estimates.md").write_text(table(arguments.out))
+                (arguments.out / "estimates.md").write_text(table(arguments.out))
+
+
+def _file(folder: pathlib.Path, name: str, kind: str, chips: int) -> pathlib.Path:
+    return folder / f"{name.replace('/', '-')}.{kind}.{chips}.json"
 
 
 if __name__ == "__main__":
