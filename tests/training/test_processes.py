@@ -431,6 +431,14 @@ def test_what_the_first_process_refuses_all_refuse(start_walks, tmp_path):
     assert not (tmp_path / "1").exists()
 
 
+def test_processes_that_do_not_share_a_folder_are_refused(start_walks, tmp_path):
+    for code, _, said in ends(start_walks([tmp_path / "0", tmp_path / "1"])):
+        assert code == 2, said
+        (sentence,) = sentences(said)
+        assert "is not the same folder for all processes" in sentence
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_first_process_solves_games_on_its_own_devices_while_the_others_wait(start_walks, tmp_path):
     workers = start_walks([tmp_path / "run"] * 2, 1, "solve", devices=2)
     wait_for_iteration(workers[0], 1)
