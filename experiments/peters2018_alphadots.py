@@ -17,7 +17,8 @@ they do not know who is to move); matches of networks begin in safe fills, and d
 QDab are closed programs of others: in their place stands our solver with some seconds for a move, which then plays as
 hard does where it has proven nothing. With the quick settings a network sees a pixel per dot instead of the thesis's
 picture (a fifth of the work, and each convolution reaches twice as far), learns who wins instead of by how much, and
-its searches are Gumbel's: with the thesis's constant of 4, a few hundred simulations of PUCT hardly tell margins apart.
+its searches are Gumbel's: with PUCT's constant of 4, after 200 simulations a line with a prior of 0.1 and ten visits
+still has a bonus of 4 * 0.1 * 14 / 11 = 0.5, where a box on 5x5 is worth 0.04.
 The stages `strong` and `from_nothing`, and the rows named "further", are ours alone: they take the loop that learned
 3x3 from nothing to 5x5, and begin its games anywhere.
 
@@ -729,7 +730,8 @@ def in_percent(matches: Mapping[str, Mapping[str, int]], theirs: Sequence[float 
         row[name] = study.Beside(other, 100 * found["wins"] / found["games"])
         row[f"95 %, {name.removeprefix('against ')}"] = f"{100 * low:.1f} to {100 * high:.1f}"
     row["games each"] = ", ".join(str(games) for games in dict.fromkeys(m["games"] for m in matches.values()))
-    row["all different"] = sum(found["games"] - found["distinct"] for found in matches.values()) == 0
+    different, games = (sum(found[of] for found in matches.values()) for of in ("distinct", "games"))
+    row["different games"] = f"{different:,} of {games:,}"
     return row
 
 
