@@ -81,14 +81,14 @@ class Settings:
     problem_simulations: int = 1500  # of one for Berlekamp's problems
     seconds: float = 1.0  # per move against alpha-beta and the solver; theirs had 10
     strong_samples: int = 2_000_000  # that the strong network is taught
-    strong_iterations: int = 1200  # of its self-play, each of 1,024 positions
+    strong_iterations: int = 1600  # of its self-play, each of 1,024 positions
     nothing_iterations: int = 1200  # of self-play from nothing
     strategies_board: int = 3
     strategies_samples: int = 1_000_000
     strategies_iterations: int = 20
     further_iterations: int = 1200  # of self-play by the loop of ours, from the same teacher
     competition_samples: int = 500_000
-    competition_iterations: int = 8
+    competition_iterations: int = 32
     selfplay_samples: int = 512
     selfplay_epochs: int = 5
     selfplay_simulations: int = 100
@@ -117,7 +117,6 @@ FULL = Settings(
     strong_samples=4_000_000,
     strategies_samples=4_000_000,
     competition_samples=4_000_000,
-    competition_iterations=32,
     selfplay_simulations=1000,
     turns_simulations=1500,
     clocked_games=100,
@@ -442,7 +441,7 @@ def competition(work: study.Work[Settings]) -> None:
                 settings.competition_iterations,
                 turns=by_turns,
             )
-        turns = f"&turns={int(by_turns)}"
+        turns = "&turns=1" if by_turns else ""
         for label, quiet, timed, games in (
             (name, "", "", settings.games),
             (
