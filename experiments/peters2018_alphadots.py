@@ -342,9 +342,11 @@ def from_nothing(work: study.Work[Settings]) -> None:
 def berlekamp(work: study.Work[Settings]) -> None:
     """Berlekamp's 13 problems, S where a winning line is chosen, and the confusion board, with and without search."""
     simulations = work.settings.problem_simulations
-    runs = {"": taught(work, "stage-four", "hard", work.settings.small), "strong, ": strong_runs(work)[1]}
     rows = {}
-    for prefix, run in runs.items():
+    for prefix, thesis, run in (
+        ("", T6, taught(work, "stage-four", "hard", work.settings.small)),
+        ("strong, ", T6_SELFPLAY, strong_runs(work)[1]),
+    ):
         for name, search in (
             ("raw", ""),
             ("search", f"sims={simulations}"),
@@ -352,14 +354,21 @@ def berlekamp(work: study.Work[Settings]) -> None:
         ):
             player = Player(run, search)
             found = player.once(work, "berlekamp", functools.partial(solved, player))
-            theirs = T6.get(name)
+            theirs = thesis.get(name)
             rows[prefix + name] = {
                 "solved": study.Beside(theirs and theirs[1], found["solved"]),
                 "which": study.Beside(theirs and theirs[0], found["which"]),
                 "confusion board": "right" if found["not confused"] else "confused",
             }
-    title = f"Berlekamp's problems, {simulations:,} simulations (theirs: AlphaZeroV7, 1,500)"
-    work.table("berlekamp", title, rows)
+    work.table(
+        "berlekamp",
+        f"Berlekamp's problems, {simulations:,} simulations",
+        rows,
+        notes=(
+            "Theirs: AlphaZeroV7, taught on boards up to 5x4, and beside the strong network Comp-SP, after self-play;"
+            " both with 1,500 simulations.",
+        ),
+    )
 
 
 def solved(player: "Player") -> dict[str, Any]:
