@@ -417,7 +417,8 @@ def new_strategies(work: study.Work[Settings]) -> None:
         "Wins in percent without search, and how often the network double-deals in 1,000 games of a row",
         rows,
         notes=(
-            f"Theirs: 10,000 games against each; ours {settings.final_games:,}.",
+            f"Theirs: 10,000 games against each, all of which we take their double deals to be counted in; ours"
+            f" {settings.final_games:,}.",
             f"after: {settings.strategies_iterations} times {settings.selfplay_samples} samples, as theirs. further:"
             " the loop of ours from the same weights, whose games begin anywhere.",
             DIFFERENT,
