@@ -450,6 +450,10 @@ class Work(Generic[S]):
         identity = {} if config is None else {"config": _told(config)}
         return self._kept_or_made(name, identity | what, make, config)
 
+    def has(self, name: str) -> bool:
+        """Whether a result of `sweep`, named by its run and its judge, or of `once` is kept."""
+        return self._kept_result(name).exists()
+
     def cost_of(self, run: StudyRun) -> dict[str, Any]:
         """Minutes, games and positions that a run has taken, kept as `once` keeps results."""
 
@@ -540,10 +544,13 @@ class Work(Generic[S]):
         self.results.mkdir(parents=True, exist_ok=True)
         atomic.write_text(self.results / "manifest.json", json.dumps(manifest, indent=1) + "\n")
 
+    def _kept_result(self, name: str) -> pathlib.Path:
+        return self.results / "points" / f"{_file_name(name)}.json"
+
     def _kept_or_made(
         self, name: str, what: dict[str, Any], make: Callable[[], Any], config: Any = None
     ) -> Any:
-        path = self.results / "points" / f"{_file_name(name)}.json"
+        path = self._kept_result(name)
         what = json.loads(json.dumps(what))
         if path.exists():
             kept = files.read_object(path, "kept result")
