@@ -21,8 +21,8 @@ experiments/results/jacobsen2019/quick or full: when the runs are gone, no finis
 run is judged as soon as it is trained, and its last weights are kept in half precision; of those that the tournament
 needs, the weights after every 200 updates. There are tables of all that is finished after every run.
 
-With the quick settings a run takes about 10 minutes of two cores on 7x7 and 30 on 9x9, its games with UCT included; all
-stages four hours. `again` brings the second seeds of 7x7.
+With the quick settings a run takes about 10 minutes of two cores on 7x7 and up to 32 on 9x9, its games with UCT
+included, and all stages four hours: estimates from first iterations. `again` brings the second seeds of 7x7.
 """
 
 import dataclasses

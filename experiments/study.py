@@ -96,7 +96,13 @@ from azjax.learners import session
 from azjax.learners.supervised import SupervisedConfig
 from azjax.plots import style
 from azjax.training import alphazero, checkpoint, profiling
-from azjax.training.config import TrainConfig, config_from_dict, config_to_dict
+from azjax.training.config import (
+    ReplayConfig,
+    SelfplayConfig,
+    TrainConfig,
+    config_from_dict,
+    config_to_dict,
+)
 
 S = TypeVar("S")
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -599,20 +605,20 @@ def cost_table(costs: Sequence[Cost]) -> RichTable:
 def seconds_per_evaluation(config: TrainConfig) -> float:
     """Seconds that a position takes the network in self-play's batches, if all devices work at once."""
     lanes = max(1, config.selfplay.lanes // jax.device_count())
-    batch = dataclasses.replace(
-        config.selfplay, lanes=config.replay.groups * -(-lanes // config.replay.groups)
-    )
-    return _seconds_per_evaluation(config.game, config.network, batch) / jax.device_count()
+    return _seconds_per_evaluation(config.game, config.network, lanes) / jax.device_count()
 
 
 @functools.lru_cache(maxsize=32)
-def _seconds_per_evaluation(game: Any, network: Any, selfplay: Any, calls: int = 2) -> float:
-    config = TrainConfig(game=game, network=network, selfplay=selfplay)
+def _seconds_per_evaluation(game: Any, network: Any, lanes: int, calls: int = 2) -> float:
+    # However a run plays and learns, any number of lanes is one that a replay of one group takes.
+    config = TrainConfig(
+        game=game, network=network, selfplay=SelfplayConfig(lanes=lanes), replay=ReplayConfig(groups=1)
+    )
     evaluate = profiling.network_calls(config, calls)
     jax.block_until_ready(evaluate())
     started = time.perf_counter()
     jax.block_until_ready(evaluate())
-    return (time.perf_counter() - started) / (calls * selfplay.lanes)
+    return (time.perf_counter() - started) / (calls * lanes)
 
 
 def markdown(

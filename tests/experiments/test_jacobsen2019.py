@@ -161,3 +161,10 @@ def test_the_settings_of_both_sizes_are_the_theses(monkeypatch):
     assert jacobsen2019.GAMES * study.config_of(study.QUICK, study.QUICK.small, "A2").iterations == 6000
     assert Hex(size=9) == study.config_of(study.QUICK, study.QUICK.large, "H1").game
     assert len(study.costs(study.FULL)) == 15 + 2 + 1  # half and single precision, the tournament
+
+
+def test_what_it_costs_can_be_said_of_a_loop_of_whole_games():
+    board = dataclasses.replace(SETTINGS.small, size=2)
+    config = study.config_of(SETTINGS, board, "D2")
+    assert config.selfplay.plies is None and config.selfplay.lanes == 50
+    assert 0 < study.study.seconds_per_evaluation(config) < 1
