@@ -753,7 +753,8 @@ def run_cost(what: str, config: TrainConfig, board: Board, runs: int) -> study.C
     games = 2 * board.pairs * (config.iterations // config.save_every + 1)
     asked = (positions + games * length / 2) * (board.simulations + 1) + learned
     hours = playout_hours(games, board.size, board.baseline)
-    return study.Cost(f"{board.size}x{board.size} {what}, {runs} runs", config, runs * asked, runs * hours)
+    label = f"{board.size}x{board.size} {what}" + (f", {runs} runs" if runs > 1 else "")
+    return study.Cost(label, config, runs * asked, runs * hours)
 
 
 def game_length(size: int) -> float:
