@@ -285,17 +285,15 @@ def show(work: study.Work[Settings], board: Board, runs: Mapping[tuple[str, int]
             "runs": len(costs),
             "games": costs[0]["games"],
             "updates": costs[0]["updates"],
-            "won at the end %": study.Beside(FINAL.get(name), 100 * share_of(ends)),
+            "won at the end %": beside(FINAL.get(name), 100 * share_of(ends)),
             "95 %": percents(wilson_interval(*wins_of(ends))),
-            "won in all %": study.Beside(IN_ALL.get(name), 100 * share_of(points)),
+            "won in all %": beside(IN_ALL.get(name), 100 * share_of(points)),
             "different games": f"{sum(point['different'] for point in points)} of {wins_of(points)[1]}",
-            "half won after": study.Beside(
-                HALF.get(name), ", ".join(str(half or "never") for half in halves)
-            ),
+            "half won after": beside(HALF.get(name), ", ".join(str(half or "never") for half in halves)),
             "loss": sum(one.rows[-1]["value"] for one in mine[name]) / len(mine[name]),
-            "minutes": study.Beside(60 * HOURS[name] if name in HOURS else None, sum(minutes) / len(minutes)),
-            "games/hour": study.Beside(
-                5 * updates_of(name) / HOURS[name] if name in HOURS else None,
+            "minutes": beside(60 * HOURS[name], sum(minutes) / len(minutes)),
+            "games/hour": beside(
+                5 * updates_of(name) / HOURS[name],
                 60 * sum(cost["games"] for cost in costs) / max(sum(minutes), 1e-9),
             ),
         }
@@ -325,6 +323,11 @@ def gains(which: str, less: Sequence[Mapping[str, Any]], more: Sequence[Mapping[
     """What some points of the curves have won over others, with its interval, as cells of a table."""
     gain, interval = difference(wins_of(less), wins_of(more))
     return {which: 100 * gain, f"{which}, 95 %": percents(interval)}
+
+
+def beside(theirs: float | None, ours: Any) -> Any:
+    """A cell with the thesis's number, where it is known."""
+    return ours if theirs is None else study.Beside(theirs, ours)
 
 
 def judge_of(board: Board) -> str:
