@@ -713,7 +713,7 @@ def elo_figure(ratings: Ratings, static: Sequence[str]) -> Any:
     for rating, line in zip((one for one in ratings if one.name in static), ("--", ":")):
         axes.axhline(rating.elo, linestyle=line, color="black", label=rating.name)
     axes.set(xlabel="updates", ylabel="Elo")
-    axes.legend()
+    axes.legend(loc="upper left")  # looking for the best place can take seconds, with a warning
     return figure
 
 
@@ -724,7 +724,7 @@ def curve_figure(found: Mapping[str, Experiment], what: str, label: str) -> Any:
         rows = getattr(one, what)
         axes.plot([row["updates"] for row in rows], [row["value"] for row in rows], label=name)
     axes.set(xlabel="updates", ylabel=label)
-    axes.legend()
+    axes.legend(loc="upper left" if what == "points" else "upper right")
     return figure
 
 
