@@ -97,7 +97,13 @@ from azjax.learners import session
 from azjax.learners.supervised import SupervisedConfig, as_trained
 from azjax.plots import style
 from azjax.training import alphazero, checkpoint, profiling
-from azjax.training.config import TrainConfig, config_from_dict, config_to_dict
+from azjax.training.config import (
+    ReplayConfig,
+    SelfplayConfig,
+    TrainConfig,
+    config_from_dict,
+    config_to_dict,
+)
 
 S = TypeVar("S")
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -487,6 +493,10 @@ class Work(Generic[S]):
         identity = {} if config is None else {"config": _told(config)}
         return self._kept_or_made(name, identity | what, make, config)
 
+    def has(self, name: str) -> bool:
+        """Whether a result of `sweep`, named by its run and its judge, or of `once` is kept."""
+        return self._kept_result(name).exists()
+
     def cost_of(self, run: StudyRun) -> dict[str, Any]:
         """Minutes, games and positions that a run has taken, kept as `once` keeps results."""
 
@@ -577,10 +587,13 @@ class Work(Generic[S]):
         self.results.mkdir(parents=True, exist_ok=True)
         atomic.write_text(self.results / "manifest.json", json.dumps(manifest, indent=1) + "\n")
 
+    def _kept_result(self, name: str) -> pathlib.Path:
+        return self.results / "points" / f"{_file_name(name)}.json"
+
     def _kept_or_made(
         self, name: str, what: dict[str, Any], make: Callable[[], Any], config: Any = None
     ) -> Any:
-        path = self.results / "points" / f"{_file_name(name)}.json"
+        path = self._kept_result(name)
         what = json.loads(json.dumps(what))
         if path.exists():
             kept = files.read_object(path, "kept result")
@@ -629,20 +642,20 @@ def cost_table(costs: Sequence[Cost]) -> RichTable:
 def seconds_per_evaluation(config: TrainConfig) -> float:
     """Seconds that a position takes the network in self-play's batches, if all devices work at once."""
     lanes = max(1, config.selfplay.lanes // jax.device_count())
-    batch = dataclasses.replace(
-        config.selfplay, lanes=config.replay.groups * -(-lanes // config.replay.groups)
-    )
-    return _seconds_per_evaluation(config.game, config.network, batch) / jax.device_count()
+    return _seconds_per_evaluation(config.game, config.network, lanes) / jax.device_count()
 
 
 @functools.lru_cache(maxsize=32)
-def _seconds_per_evaluation(game: Any, network: Any, selfplay: Any, calls: int = 2) -> float:
-    config = TrainConfig(game=game, network=network, selfplay=selfplay)
+def _seconds_per_evaluation(game: Any, network: Any, lanes: int, calls: int = 2) -> float:
+    # However a run plays and learns, any number of lanes is one that a replay of one group takes.
+    config = TrainConfig(
+        game=game, network=network, selfplay=SelfplayConfig(lanes=lanes), replay=ReplayConfig(groups=1)
+    )
     evaluate = profiling.network_calls(config, calls)
     jax.block_until_ready(evaluate())
     started = time.perf_counter()
     jax.block_until_ready(evaluate())
-    return (time.perf_counter() - started) / (calls * selfplay.lanes)
+    return (time.perf_counter() - started) / (calls * lanes)
 
 
 def markdown(
