@@ -64,10 +64,21 @@ def _watched(arguments: Sequence[str] | None) -> int:
         except Exception as error:
             if watch.interrupted:  # compiled code makes errors of its own of an interruption
                 return watch.report()
-            if not isinstance(error, ValueError | OSError):
+            sentence = _sentence_of(error)
+            if sentence is None:
                 raise
-            print(f"azjax: {error}", file=sys.stderr)  # all our errors about what a user gave are ValueErrors
+            print(f"azjax: {sentence}", file=sys.stderr)
             return 2
+
+
+def _sentence_of(error: Exception) -> str | None:
+    """What to tell whoever gave the command; None of an error that is ours, and is told with its traceback."""
+    if isinstance(error, ValueError | OSError):  # all our errors about what a user gave are ValueErrors
+        return str(error)
+    if isinstance(error, RuntimeError) and str(error).startswith("Unable to initialize backend"):
+        reason = str(error).splitlines()[0].partition(" (")[0]
+        return f"JAX has none of the devices that it is to use ({reason}); see the variable JAX_PLATFORMS"
+    return None
 
 
 def _run(arguments: list[str]) -> int:

@@ -91,6 +91,22 @@ def test_an_interruption_may_say_more_in_its_line_and_other_errors_stay_what_the
         cli.main(["presets"])
 
 
+def test_devices_that_are_not_there_are_one_line(command, capfd):
+    """As of a TPU that another process holds."""
+    message = "Unable to initialize backend 'tpu': UNKNOWN: TPU initialization failed. (set JAX_PLATFORMS='')"
+
+    def run(arguments):
+        raise RuntimeError(message)
+
+    command(run)
+    assert cli.main(["presets"]) == 2
+    said = capfd.readouterr().err
+    assert said.startswith(
+        "azjax: JAX has none of the devices that it is to use (Unable to initialize backend 'tpu'"
+    )
+    assert "JAX_PLATFORMS" in said and said.count("\n") == 1
+
+
 def test_ctrl_c_at_a_prompt_ends_the_game(monkeypatch, capfd):
     monkeypatch.setattr("builtins.input", lambda *prompt: signal.raise_signal(signal.SIGINT))
     assert cli.main(["play", "hex", "random", "--size", "3"]) == 130
