@@ -44,10 +44,21 @@ _BROKEN_PIPE = 141  # 128 + SIGPIPE, as shells count
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code. What a user got wrong is one line, not a traceback."""
+    _open_what_is_closed()
     code = _watched(arguments)
     if code and beside.is_busy():
         interrupts.leave_at_once(code)
     return code
+
+
+def _open_what_is_closed() -> None:
+    """A program that was started without input or output reads nothing and writes nowhere.
+
+    Else the next files that it opens would take their places, and be written to by whoever prints.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
 
 
 def _watched(arguments: Sequence[str] | None) -> int:

@@ -211,6 +211,15 @@ def test_a_reader_that_has_seen_enough_is_no_error():
         assert process.wait(timeout=60) == 141  # as of any program that SIGPIPE ends
 
 
+def test_a_command_whose_output_is_closed_ends_as_ever(monkeypatch):
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    assert cli.main(["help"]) == 0
+    assert cli.main(["hello"]) == 2
+    with sys.stdin as stdin, sys.stdout, sys.stderr:  # in their place is what stays empty
+        assert stdin.read() == ""
+
+
 def test_the_version_names_devices(capsys):
     assert cli.main(["--version"]) == 0
     said = capsys.readouterr().out
