@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from azjax import agents, positions
-from azjax.common import files
+from azjax.common import atomic, files
 from azjax.common.checked import Checked, ConfigError, Count, Number, Positive, Seed, at_least, at_most
 from azjax.common.progress import StagedProgress
 from azjax.envs.core import Game, GameError, GameState, random_action
@@ -310,8 +310,7 @@ def effort(
         else:
             nodes[row] = solver.solve(position_sets.rows(candidates.states, [row])).nodes[0]
         if path is not None:
-            with open(path, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"position": text, "nodes": nodes[row]}) + "\n")
+            atomic.append(path, json.dumps({"position": text, "nodes": nodes[row]}) + "\n")
     return nodes
 
 

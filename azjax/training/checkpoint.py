@@ -262,8 +262,9 @@ class Run:
 
     def append_metrics(self, row: dict[str, Any]) -> None:
         """Adds a line to metrics.jsonl; numbers that are not finite are null there, because JSON has no others."""
-        with self._writing("metrics.jsonl"), open(self.path / "metrics.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps(finite_or_none(row), allow_nan=False) + "\n")
+        with self._writing("metrics.jsonl"):
+            line = json.dumps(finite_or_none(row), allow_nan=False) + "\n"
+            atomic.append(self.path / "metrics.jsonl", line)
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl that can be read: a crash may have cut the last, and a disk damaged others."""
@@ -317,8 +318,7 @@ class Run:
         kept = [row for row in rows if row["iteration"] <= iteration]
         path, aside, notes = self.path / "metrics.jsonl", self.path / "metrics.damaged", []
         if others:
-            with open(aside, "ab") as file:
-                file.writelines(line + b"\n" for line in others)
+            atomic.append(aside, b"".join(line + b"\n" for line in others))
             notes.append(
                 f"metrics.jsonl had {len(others)} lines that cannot be read; they are now in {aside}"
             )
@@ -470,7 +470,7 @@ def new_run(path: str | os.PathLike, config: Any, begun_with: dict[str, Any] | N
         raise RunError(
             f"{path.absolute()} has a bracket in its name, which orbax cannot read; choose another --out"
         )
-    if path.is_file():
+    if path.exists() and not path.is_dir():  # a device or a pipe, too
         raise RunError(f"{path} is a file, expected a folder; choose another --out")
     # A start that was killed may have left its lock, or a part of its first file.
     if path.exists() and any(

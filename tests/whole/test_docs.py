@@ -275,3 +275,15 @@ def test_every_notebook_runs(notebook, executed):
     row = executed.get(notebook.name)
     assert row is not None, executed["stderr"]
     assert row["error"] is None and row["seconds"] <= 20
+
+
+def test_every_match_of_the_results_tells_how_many_of_its_games_are_different():
+    """As the runs that are kept have counted them; what version 0.1 did not count is said to be so."""
+    rows = [line for line in (DOCS / "results.md").read_text().splitlines() if line.startswith("|")]
+    matches = [row for row in rows if re.search("games won|averaged over the board|score with", row)]
+    assert len(matches) == 7
+    assert [row for row in matches if "different" not in row] == []
+    for path in sorted((ROOT / "experiments" / "results" / "strength").glob("*/strength.json")):
+        measured = json.loads(path.read_text())["measured"].values()
+        for number in re.findall(r"(\d+) different games", " ".join(map(str, measured))):
+            assert any(f"{int(number):,}" in row for row in matches), (path, number)
