@@ -429,6 +429,14 @@ def take_lock(folder: str | os.PathLike, say: Callable[[str], None] = print) -> 
         _remove_empty(made)
 
 
+def lock_holder(folder: pathlib.Path) -> str:
+    """Who works in a folder, or an empty text."""
+    try:
+        return (folder / ".lock").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
 def _locked(path: pathlib.Path, say: Callable[[str], None]) -> Any:
     while True:
         file = open(path, "a+", encoding="utf-8")
