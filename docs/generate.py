@@ -362,9 +362,11 @@ def boards() -> Iterator[tuple[str, str]]:
 
 
 def notebooks() -> Iterator[tuple[str, str]]:
-    """The notebooks as they are, so that Sphinx finds them below its own folder."""
+    """The notebooks, so that Sphinx finds them below its own folder; what they link to on GitHub are pages here."""
+    home = "https://github.com/azjax/azjax"
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        yield f"notebooks/{path.name}", path.read_text(encoding="utf-8")
+        content = path.read_text(encoding="utf-8").replace(f"{home}/tree/main/notebooks", "../../learn.md")
+        yield f"notebooks/{path.name}", content.replace(f"{home}/blob/main/docs/", "../../")
 
 
 if __name__ == "__main__":
