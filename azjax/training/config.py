@@ -52,7 +52,7 @@ class SelfplayConfig(Checked, part="selfplay"):
     """How games are played and what is learned from them."""
 
     lanes: Count = 128  # games side by side
-    # Moves in each lane an iteration; None: one game in each lane, to its end (Jacobsen 2019), and `replay.updates`.
+    # Moves in each lane per iteration; None: one game in each lane, to its end (Jacobsen 2019), and `replay.updates`.
     plies: Annotated[int, at_least(1), at_most(1_000_000)] | None = 16
     # of the visits, in the first moves of a game (puct; gumbel explores by itself)
     temperature: FromZero = 1.0
@@ -82,7 +82,7 @@ class ReplayConfig(Checked, part="replay"):
     overwrite: SomeShare = 1.0  # the chance that a position replaces an old one in a full ring (Karki 2024)
     batch_size: Count = 256  # positions per update, over all groups
     reuse: Annotated[float, above(0), at_most(1000)] = 4.0  # how often a position is learned from, on average
-    updates: Count | None = None  # steps of the optimiser an iteration; None: as many as `reuse` asks for
+    updates: Count | None = None  # steps of the optimiser per iteration; None: as many as `reuse` asks for
     warm_up: Count = 2048  # positions stored before learning starts
     # Independent parts of games and replay; a device works on one or several, and more devices make more of them.
     groups: Count = 8
@@ -248,12 +248,12 @@ class TrainConfig(Checked):
 
     @property
     def most_plies(self) -> int:
-        """Moves in each lane an iteration; where games are played to their ends, the most there can be."""
+        """Moves in each lane per iteration; where games are played to their ends, the most there can be."""
         return self.game.max_plies if self.selfplay.plies is None else self.selfplay.plies
 
     @property
     def updates(self) -> int:
-        """Steps of the optimiser an iteration."""
+        """Steps of the optimiser per iteration."""
         if self.replay.updates is not None:
             return self.replay.updates
         played = self.selfplay.lanes * self.most_plies
