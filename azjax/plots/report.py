@@ -21,7 +21,7 @@ from azjax.agents.trained import load_weights
 from azjax.common import atomic, checked
 from azjax.common.agent import AgentError
 from azjax.common.checked import between
-from azjax.common.rows import names_in, number_in
+from azjax.common.rows import names_in, number_in, with_updates
 from azjax.envs.core import Game
 from azjax.evaluation import truth as ground_truth
 from azjax.evaluation.arena import SCALE
@@ -154,7 +154,7 @@ def _tiles(rows: list[dict], judged: list[dict]) -> str:
     if speeds:
         about = "of self-play and learning, the median"
         tiles.append((charts.short(float(np.median(speeds))), "positions per second", about))
-    learned = _learned(rows)
+    learned = with_updates(rows)
     if len(learned) > 1:
         first, newest = (number_in(row, "loss.policy") for row in (learned[0], learned[-1]))
         tiles.append((f"{newest:.2f}", "policy loss", f"{first:.2f} at the beginning"))
@@ -166,11 +166,6 @@ def _tiles(rows: list[dict], judged: list[dict]) -> str:
     return f"<section class='tiles'>{shown}</section>"
 
 
-def _learned(rows: list[dict]) -> list[dict]:
-    """The iterations with updates: while the replay fills there are none, and the loss is 0."""
-    return [row for row in rows if number_in(row, "loss.total") != 0]
-
-
 def _charts(rows: list[dict], judged: list[dict]) -> list[str]:
     strength = [
         charts.Line(f"against {opponent}", *_scores(judged, opponent))
@@ -179,7 +174,7 @@ def _charts(rows: list[dict], judged: list[dict]) -> list[str]:
     for name in names_in(judged, "truth"):
         shares = _column(judged, ("truth", name))
         strength.append(charts.Line(name.replace("_", " "), _minutes(judged), shares, dashed=True))
-    learned = _learned(rows)
+    learned = with_updates(rows)
     losses = [
         charts.Line(name, _column(learned, "positions"), _column(learned, f"loss.{name}"))
         for name in ("policy", "value", "policy_entropy")
@@ -409,7 +404,7 @@ def _board(game: Game, x: Any, about: str, **drawn: Any) -> str:
 
 def _curves(rows: list[dict]) -> Any:
     """A figure of losses, self-play and strength, for whoever wants a picture rather than a page."""
-    learned = _learned(rows)
+    learned = with_updates(rows)
     judged = [row for row in rows if "evaluation" in row]
     figure, (losses, games, strength) = style.panels(1, 3, size=(4.2, 3.4))
     for name in ("policy", "value"):
