@@ -140,6 +140,13 @@ def _head(run: checkpoint.Run, rows: list[dict]) -> str:
     return f"<header><h1>{name}</h1><p>{html.escape(str(run.config.game))}</p><p>{facts}</p></header>"
 
 
+_TRUTHS = {
+    "policy_accuracy": "right moves of the network alone, in solved positions",
+    "search_accuracy": "right moves of its search, in solved positions",
+    "value_sign_accuracy": "values with the right sign, in solved positions",
+}
+
+
 def _tiles(rows: list[dict], judged: list[dict]) -> str:
     """How strong, how fast, what was learned: the newest numbers, large."""
     tiles = []
@@ -149,7 +156,8 @@ def _tiles(rows: list[dict], judged: list[dict]) -> str:
         around = f"{100 * low:.0f} to {100 * high:.0f} % in {result['games']} games"
         tiles.append((_percent(result["score"]) + " %", f"against {opponent}", around))
     for name, share in last.get("truth", {}).items():
-        tiles.append((_percent(share) + " %", name.replace("_", " "), "of solved positions"))
+        about = _TRUTHS.get(name, "in solved positions")
+        tiles.append((_percent(share) + " %", name.replace("_", " "), about))
     speeds = [row["positions_per_second"] for row in rows if row.get("positions_per_second")]
     if speeds:
         about = "of self-play and learning, the median"
@@ -187,7 +195,7 @@ def _charts(rows: list[dict], judged: list[dict]) -> list[str]:
     return [
         charts.line_chart("How strong", strength, x_name="minutes", percent=True, from_zero=False),
         charts.line_chart("What was learned: losses", losses, x_name="positions"),
-        charts.line_chart("Who wins in self-play", played, x_name="positions", percent=True),
+        charts.line_chart("The first player's score in self-play", played, x_name="positions", percent=True),
         charts.line_chart(
             "How long games are, in plies",
             [charts.Line("plies", positions, _column(rows, "mean_plies"))],
