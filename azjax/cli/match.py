@@ -20,7 +20,7 @@ G = TypeVar("G")
 
 @dataclasses.dataclass(frozen=True)
 class MatchCommand(Generic[G]):
-    """Play many games between two agents; each opening is played with both colours, so that equal players score 50 %."""
+    """Play many games between two agents; each opening with both colours, so that equal players score 50 %."""
 
     EXAMPLES: ClassVar = (
         "azjax match hex uct:400 uct:100 --size 5 --random-plies 2",

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -81,7 +82,7 @@ def test_generated_pages_have_every_command_and_every_field(site):
 def test_the_help_explains_every_option(site):
     for page in (DOCS / "generated" / "cli").glob("azjax-*.md"):
         lines = [line.strip("│ ") for line in page.read_text(encoding="utf-8").splitlines()]
-        for line, following in zip(lines, lines[1:]):
+        for line, following in itertools.pairwise(lines):
             if line.startswith("--"):  # what it says stands beside it or, where that is too long, below
                 about = re.split(r" {2,}", line, maxsplit=1)[-1] if "  " in line else following
                 assert not about.startswith("(default"), f"{page.name} does not explain {line}"
