@@ -32,9 +32,8 @@ class EvaluateCommand:
         default_factory=judges.JudgeOptions
     )
     plot: bool = True  # draw the curves (needs matplotlib)
-    beside: tuple[
-        pathlib.Path, ...
-    ] = ()  # other runs, judged before, whose curves are drawn into the same picture
+    # other runs, judged before, whose curves are drawn into the same picture
+    beside: tuple[pathlib.Path, ...] = ()
     json: bool = False  # print all rows as one JSON object
 
 

@@ -37,6 +37,7 @@ class PlayCommand(Generic[G]):
     """Play against an agent in the terminal, or let two agents play, who take turns at moving first."""
 
     EXAMPLES: ClassVar = (
+        "azjax play hex5",
         "azjax play hex uct:1000 --size 5",
         "azjax play runs/hex5 --side second",
         "azjax play hex az:runs/hex5?sims=400 --hints perfect",

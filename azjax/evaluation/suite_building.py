@@ -53,14 +53,14 @@ class Recipe(Checked):
     fewest_moves: Number = 0  # positions with fewer moves made are left out before they are solved
     most_moves: Count | None = None  # likewise those with more
     most_candidates: Count | None = None  # solve no more positions than this, drawn at random
-    min_winning: Count = 1
-    max_winning: Count = 5
+    min_winning: Count = 1  # positions with fewer winning moves are left out
+    max_winning: Count = 5  # likewise those with more
     a_colour: Count | None = None  # positions; default half of the rarer colour's, at most 250
     hardest_first: bool = True  # within a bin; else in random order
     fewest_nodes: Number = 0  # leave out positions whose winning moves take less to prove, by the median
     nodes: Count | None = None  # the solver gives up a position after so many nodes
     seconds: Positive | None = None  # or after this time; then the suite depends on the machine
-    seed: Seed = 0
+    seed: Seed = 0  # of the games and of what is drawn from them
 
     def __post_init__(self):
         super().__post_init__()

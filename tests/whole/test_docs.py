@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -59,6 +60,8 @@ def test_pages_build_without_warnings(site):
     assert "Chomp" in (site / "own-game.html").read_text(encoding="utf-8")
     for notebook in NOTEBOOKS:
         assert (site / "generated" / "notebooks" / f"{notebook.stem}.html").exists()
+    search = (site / "generated" / "notebooks" / "04-search.html").read_text(encoding="utf-8")
+    assert 'href="../../searches.html"' in search  # in the notebook this leads to GitHub
 
 
 def test_generated_pages_have_every_command_and_every_field(site):
@@ -74,6 +77,15 @@ def test_generated_pages_have_every_command_and_every_field(site):
         for name in settings if isinstance(settings, dict) and part != "game" else [part]:
             assert f"| `{name}` |" in fields
     assert "### plain_convolutions" in (DOCS / "generated" / "api" / "nn.md").read_text(encoding="utf-8")
+
+
+def test_the_help_explains_every_option(site):
+    for page in (DOCS / "generated" / "cli").glob("azjax-*.md"):
+        lines = [line.strip("│ ") for line in page.read_text(encoding="utf-8").splitlines()]
+        for line, following in itertools.pairwise(lines):
+            if line.startswith("--"):  # what it says stands beside it or, where that is too long, below
+                about = re.split(r" {2,}", line, maxsplit=1)[-1] if "  " in line else following
+                assert not about.startswith("(default"), f"{page.name} does not explain {line}"
 
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])  # to ask all of them takes half a minute
