@@ -45,8 +45,9 @@ Then
 A stage does not remember that it is done: whatever takes long goes through `run`, `sweep` or `once`, which keep what
 they found, so that a stage that is run again, or was killed, only does what is missing, and writes its tables anew.
 
-- `run` gives a run of `azjax.train` (or of TD or evolution, by the class of its configuration) that is trained when
-  its weights are first needed, and goes on where it was stopped. Runs lie below --out, which git ignores.
+- `run` gives a run of `azjax.train` (or of TD or evolution, by the class of its configuration; or of a learner that
+  the study hands in) that is trained when its weights are first needed, and goes on where it was stopped. Runs lie
+  below --out, which git ignores.
 - `sweep` has a judge look at every checkpoint of a run; `once` keeps any result that is plain data.
 - Both keep their results in `points/` beside the tables, small enough for git: with them the tables can be made again
   without the runs. They say of which settings they are; with others they are refused, never overwritten.
@@ -93,10 +94,16 @@ from azjax.evaluation.evaluate import evaluate
 from azjax.evaluation.judges import JudgeOptions
 from azjax.evaluation.statistics import Mean
 from azjax.learners import session
-from azjax.learners.supervised import SupervisedConfig
+from azjax.learners.supervised import SupervisedConfig, as_trained
 from azjax.plots import style
 from azjax.training import alphazero, checkpoint, profiling
-from azjax.training.config import TrainConfig, config_from_dict, config_to_dict
+from azjax.training.config import (
+    ReplayConfig,
+    SelfplayConfig,
+    TrainConfig,
+    config_from_dict,
+    config_to_dict,
+)
 
 S = TypeVar("S")
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -217,21 +224,39 @@ class Study(Generic[S]):
                     stage(work)
 
 
+Learn = Callable[[pathlib.Path, bool, pathlib.Path | None, Callable[[int, int], None]], checkpoint.Run]
+"""(folder, resume, file of the weights to begin with, progress (done, in all)) -> the run."""
+
+
+class Lesson(NamedTuple):
+    """A learner of a study's own."""
+
+    learn: Learn
+    about: dict[str, Any]  # what is learned, where the configuration does not say so: plain data
+
+
 class StudyRun:
     """A run of a study, trained when it is first needed."""
 
     def __init__(
-        self, work: "Work", name: str, config: Any, begun_from: "StudyRun | None", options: dict[str, Any]
+        self,
+        work: "Work",
+        name: str,
+        config: Any,
+        begun_from: "StudyRun | None",
+        lesson: Lesson | None,
+        options: dict[str, Any],
     ):
         self.name = name
         self.config = config
-        self._work, self._begun_from, self._options = work, begun_from, options
+        self._work, self._begun_from, self._lesson, self._options = work, begun_from, lesson, options
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the run is, as plain data: its configuration, and the run whose weights it began with."""
+        """What the run is, as plain data: its configuration, what it learns, and whose weights it began with."""
         origin = {} if self._begun_from is None else {"begun_from": self._begun_from.name}
-        return {"config": _told(self.config), **origin}
+        lesson = {} if self._lesson is None else {"lesson": self._lesson.about}
+        return {"config": _told(self.config), **lesson, **origin}
 
     @functools.cached_property
     def trained(self) -> checkpoint.Run:
@@ -268,7 +293,7 @@ class StudyRun:
             if not path.exists():
                 params = self.trained.load_agent(iteration)
                 path.parent.mkdir(parents=True, exist_ok=True)
-                checkpoint.export_agent(path, _portable(self.config), params, half_precision=True)
+                checkpoint.export_agent(path, _portable(self._playing), params, half_precision=True)
 
     def agent(self, iteration: int | None = None) -> pathlib.Path:
         """A file of its weights after an iteration, None for the last; an agent's text is `az:FILE?sims=1000`.
@@ -283,6 +308,12 @@ class StudyRun:
             return path
         return self.path / "agents" / f"{iteration}.npz"
 
+    @property
+    def _playing(self) -> Any:
+        """The configuration under which its weights are saved: some learners save agents of a `TrainConfig`."""
+        config = getattr(self.config, "learning", self.config)
+        return as_trained(config) if isinstance(config, SupervisedConfig) else config
+
     def _kept_weights(self, iteration: int) -> pathlib.Path:
         return self._work.results / "agents" / f"{_file_name(self.name)}-{iteration}.npz"
 
@@ -290,13 +321,13 @@ class StudyRun:
         """Writes kept weights as a run does, with the configuration of now: files that it names may lie elsewhere."""
         kept = self._kept_weights(iteration)
         config, params = checkpoint.load_agent(kept)
-        then, now = (json.loads(json.dumps({"config": _told(one)})) for one in (config, self.config))
+        then, now = (json.loads(json.dumps({"config": _told(one)})) for one in (config, self._playing))
         if wrong := _difference(then, now, None):
             raise ValueError(
                 f"{kept} was found with other settings ({wrong}); move it away, or give other --out and --results"
             )
         path.parent.mkdir(parents=True, exist_ok=True)
-        checkpoint.export_agent(path, self.config, params)
+        checkpoint.export_agent(path, self._playing, params)
 
     def _bring_back(self, folder: pathlib.Path) -> None:
         """Makes the folder of the run again if all its weights were kept; it has no metrics and cannot go on."""
@@ -345,6 +376,9 @@ class StudyRun:
     def _train(self, folder: pathlib.Path, resume: bool) -> checkpoint.Run:
         show, total = self._work.progress, self.config.iterations
         title = f"training {self.name}"
+        if self._lesson is not None:
+            start = None if self._begun_from is None or resume else self._begun_from.agent()
+            return self._lesson.learn(folder, resume, start, functools.partial(show, title))
         if isinstance(self.config, TrainConfig):
             origin = {} if self._begun_from is None or resume else {"init_from": self._begun_from.agent()}
             return api.train(
@@ -397,17 +431,26 @@ class Work(Generic[S]):
         """Prints a line for people."""
         self._console.print(line, soft_wrap=True)
 
-    def run(self, name: str, config: Any, *, begun_from: StudyRun | None = None, **options: Any) -> StudyRun:
+    def run(
+        self,
+        name: str,
+        config: Any,
+        *,
+        begun_from: StudyRun | None = None,
+        lesson: Lesson | None = None,
+        **options: Any,
+    ) -> StudyRun:
         """A run, trained when its weights are first needed.
 
         Args:
           name: of its folder; it may have slashes. Runs of one name must be of one configuration.
-          config: a TrainConfig, SupervisedConfig, TDConfig or ESConfig.
+          config: a TrainConfig, SupervisedConfig, TDConfig or ESConfig; with a lesson, any configuration.
           begun_from: a run whose weights this one begins with.
+          lesson: the learner, where `azjax.train` or that of the configuration's class would not do.
           **options: of the learner's own function `train`, such as own parts. Unless
             `judge` is given, nobody judges while it trains: that is the sweep's affair.
         """
-        return StudyRun(self, name, config, begun_from, options)
+        return StudyRun(self, name, config, begun_from, lesson, options)
 
     def sweep(
         self,
@@ -449,6 +492,10 @@ class Work(Generic[S]):
         """
         identity = {} if config is None else {"config": _told(config)}
         return self._kept_or_made(name, identity | what, make, config)
+
+    def has(self, name: str) -> bool:
+        """Whether a result of `sweep`, named by its run and its judge, or of `once` is kept."""
+        return self._kept_result(name).exists()
 
     def cost_of(self, run: StudyRun) -> dict[str, Any]:
         """Minutes, games and positions that a run has taken, kept as `once` keeps results."""
@@ -540,10 +587,13 @@ class Work(Generic[S]):
         self.results.mkdir(parents=True, exist_ok=True)
         atomic.write_text(self.results / "manifest.json", json.dumps(manifest, indent=1) + "\n")
 
+    def _kept_result(self, name: str) -> pathlib.Path:
+        return self.results / "points" / f"{_file_name(name)}.json"
+
     def _kept_or_made(
         self, name: str, what: dict[str, Any], make: Callable[[], Any], config: Any = None
     ) -> Any:
-        path = self.results / "points" / f"{_file_name(name)}.json"
+        path = self._kept_result(name)
         what = json.loads(json.dumps(what))
         if path.exists():
             kept = files.read_object(path, "kept result")
@@ -592,20 +642,20 @@ def cost_table(costs: Sequence[Cost]) -> RichTable:
 def seconds_per_evaluation(config: TrainConfig) -> float:
     """Seconds that a position takes the network in self-play's batches, if all devices work at once."""
     lanes = max(1, config.selfplay.lanes // jax.device_count())
-    batch = dataclasses.replace(
-        config.selfplay, lanes=config.replay.groups * -(-lanes // config.replay.groups)
-    )
-    return _seconds_per_evaluation(config.game, config.network, batch) / jax.device_count()
+    return _seconds_per_evaluation(config.game, config.network, lanes) / jax.device_count()
 
 
 @functools.lru_cache(maxsize=32)
-def _seconds_per_evaluation(game: Any, network: Any, selfplay: Any, calls: int = 2) -> float:
-    config = TrainConfig(game=game, network=network, selfplay=selfplay)
+def _seconds_per_evaluation(game: Any, network: Any, lanes: int, calls: int = 2) -> float:
+    # However a run plays and learns, any number of lanes is one that a replay of one group takes.
+    config = TrainConfig(
+        game=game, network=network, selfplay=SelfplayConfig(lanes=lanes), replay=ReplayConfig(groups=1)
+    )
     evaluate = profiling.network_calls(config, calls)
     jax.block_until_ready(evaluate())
     started = time.perf_counter()
     jax.block_until_ready(evaluate())
-    return (time.perf_counter() - started) / (calls * selfplay.lanes)
+    return (time.perf_counter() - started) / (calls * lanes)
 
 
 def markdown(

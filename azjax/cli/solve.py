@@ -48,9 +48,8 @@ class SolveCommand(Generic[G]):
     positions: pathlib.Path | None = None  # solve the positions of this file, one JSON object a line
     openings: bool = False  # classify every first move
     method: Literal["auto", "table", "search"] = "auto"  # Dots and Boxes: a table of the board, or a search
-    seconds: FromZero | None = (
-        None  # give up on a position (Chinese Checkers: refuse a board) that takes longer
-    )
+    # give up on a position (Chinese Checkers: refuse a board) that takes longer
+    seconds: FromZero | None = None
     gigabytes: Positive = 6.0  # refuse a table that needs more memory
     processes: Annotated[int, between(1, 1024)] = 1  # Hex: how many search side by side
     # Also how far the end is: Chinese Checkers, a byte for each position; Connect Four, which takes longer.

@@ -47,9 +47,8 @@ class BuildCommand(Generic[G]):
         default_factory=suite_building.Recipe
     )
     processes: Count = 1  # that solve side by side, where the solver can
-    proofs: pathlib.Path | None = (
-        None  # keeps what is proven, so that the same command goes on where it was stopped
-    )
+    # keeps what is proven, so that the same command goes on where it was stopped
+    proofs: pathlib.Path | None = None
     json: bool = False  # print the counts as JSON
 
 

@@ -54,7 +54,7 @@ class JudgeOptions(Checked):
     # Chinese Checkers: judge forward moves by the values of the game with all moves, as Karki 2024.
     all_moves: bool = False
     unopened: bool = False  # suite: leave out what any preset opens games with, as the suite's file says
-    seed: Seed = 0
+    seed: Seed = 0  # of the positions and games that are drawn
 
 
 # How options are read from a judge's text; `JudgeOptions` checks their ranges.

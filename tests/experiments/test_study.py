@@ -159,6 +159,19 @@ def test_what_is_kept_does_not_say_where_a_file_of_openings_lies(tmp_path):
     assert kept["of"]["config"]["selfplay"]["openings"] == "winning.db"
 
 
+def test_whether_a_result_is_kept_can_be_asked(tmp_path):
+    found = []
+
+    def stage(work):
+        found.append(work.has("run/one: the answer"))
+        work.once("run/one: the answer", lambda: 1)
+        found.append(work.has("run/one: the answer"))
+
+    work_in(tmp_path, stage)
+    work_in(tmp_path, stage)
+    assert found == [False, True, True, True]
+
+
 def test_results_of_other_settings_are_refused_and_stay(tmp_path):
     found = []
 
