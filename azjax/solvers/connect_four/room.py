@@ -12,7 +12,7 @@ __all__ = ["METHODS", "estimate", "load_solver", "make_solver"]
 METHODS = ("auto",)
 
 _SEARCH_SECONDS = 0.5
-_QUICK_STONES = 8  # from here on, half of the positions take less than a fifth of a second
+_QUICK_STONES = 8  # from here on, half of the positions of random play take less than half a second
 
 
 def options(wishes: Wishes) -> dict[str, Any]:
