@@ -23,6 +23,7 @@ from azjax import positions
 from azjax.common.agent import NOT_FINITE, Act, mark_not_finite
 from azjax.common.cache import folder as cache_folder
 from azjax.common.keys import root, stream
+from azjax.common.remembered import remembered
 from azjax.envs.core import Game, GameState, without_past
 from azjax.evaluation.arena import wilson_interval
 from azjax.evaluation.opened import Opened, leave_out
@@ -538,6 +539,7 @@ def values_of(evaluate: Evaluator, params: AnyParams) -> Callable[[GameState], n
     return lambda states: position_sets.in_parts(function, states, rows_per_call=_ROWS_PER_CALL)
 
 
+@remembered
 def network_act(evaluate: Evaluator, game: Game) -> Act:
     """The moves that an evaluator likes best, without search; a device agent's `act`."""
 
