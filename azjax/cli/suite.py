@@ -89,7 +89,8 @@ def run(arguments: list[str]) -> None:
 
 def build(command: BuildCommand, arguments: list[str]) -> None:
     """Makes a suite and writes it, with its recipe beside it."""
-    from azjax.solvers import make_solver
+    from azjax.solvers import make_solver, room_of
+    from azjax.solvers.core import Wishes
 
     recipe, game = command.recipe, command.game
     beside = command.out.with_suffix(".recipe.json")
@@ -97,10 +98,8 @@ def build(command: BuildCommand, arguments: list[str]) -> None:
     files.writable_path(beside, command.out, *recipe.records)
     if command.proofs is not None:
         files.writable_path(command.proofs, command.out, beside, *recipe.records)
-    # Only searches can be limited; a table is complete.
-    options = {"hex": ("nodes", "seconds"), "dots_and_boxes": ("seconds",)}.get(game.name, ())
-    options = {name: getattr(recipe, name) for name in options}
-    options |= {"processes": command.processes} if game.name == "hex" else {}
+    wishes = Wishes(recipe.seconds, processes=command.processes, nodes=recipe.nodes)
+    options = room_of(game).options(wishes)
     presets = {name: theses.preset(name) for name in theses.preset_names()}
     with progress.bar() as bar:
         built = suite_building.build(
