@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.2
 
-.PHONY: setup constraints train gallery docs notebooks test test-quick test-window check-tpu soak lint clean
+.PHONY: setup constraints train gallery docs notebooks test test-quick test-long test-window check-tpu soak lint clean
 
 setup: $(STAMP)
 
@@ -50,6 +50,10 @@ test: setup lint
 
 test-quick: setup lint
 	$(PYTEST) -m "not slow"
+
+# The reproductions that smaller tests stand for in the suite (CONTRIBUTING.md lists them): a few minutes.
+test-long: setup
+	$(PYTEST) --long -m long
 
 # Compiles the training iteration for TPUs and a GPU that are not there, and checks what came of it: four programs, half
 # a minute of one core each. The compilers (libtpu, the CUDA plugin) have an environment of their own, of 2 GB.

@@ -71,6 +71,7 @@ import os
 import pathlib
 import platform
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -96,7 +97,7 @@ from azjax.evaluation.statistics import Mean
 from azjax.learners import session
 from azjax.learners.supervised import SupervisedConfig, as_trained
 from azjax.plots import style
-from azjax.training import alphazero, checkpoint, profiling
+from azjax.training import alphazero, checkpoint, distributed, profiling
 from azjax.training.config import (
     ReplayConfig,
     SelfplayConfig,
@@ -158,6 +159,7 @@ class Study(Generic[S]):
 
     def main(self, arguments: Sequence[str] | None = None) -> None:
         """Reads the command line and runs."""
+        distributed.make_cores_devices()  # as `azjax train` does: a run takes a third of the time
         arguments = sys.argv[1:] if arguments is None else list(arguments)
         full = "--full" in arguments
         standard = self.full if full else self.quick
@@ -245,11 +247,13 @@ class StudyRun:
         config: Any,
         begun_from: "StudyRun | None",
         lesson: Lesson | None,
+        whole: bool,
         options: dict[str, Any],
     ):
         self.name = name
         self.config = config
         self._work, self._begun_from, self._lesson, self._options = work, begun_from, lesson, options
+        self._whole = whole
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -262,7 +266,9 @@ class StudyRun:
     def trained(self) -> checkpoint.Run:
         """The run, after its last iteration; trained anew if its folder is gone and not all its weights were kept."""
         folder = self._work.out / self.name
-        if not (folder / "config.json").exists():
+        if self._whole and not (folder / "metrics.jsonl").exists():
+            shutil.rmtree(folder, ignore_errors=True)  # it was brought back, if it is there
+        elif not (folder / "config.json").exists():
             self._bring_back(folder)
         if self._is_finished(folder):
             run = checkpoint.open_run(folder, self.config, type(self.config))
@@ -290,10 +296,14 @@ class StudyRun:
         """
         for iteration in iterations or (self.config.iterations,):
             path = self._kept_weights(iteration)
-            if not path.exists():
+            if not self.is_kept(iteration):
                 params = self.trained.load_agent(iteration)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 checkpoint.export_agent(path, _portable(self._playing), params, half_precision=True)
+
+    def is_kept(self, iteration: int | None = None) -> bool:
+        """Whether `keep` has kept its weights after an iteration, None for the last."""
+        return self._kept_weights(self.config.iterations if iteration is None else iteration).exists()
 
     def agent(self, iteration: int | None = None) -> pathlib.Path:
         """A file of its weights after an iteration, None for the last; an agent's text is `az:FILE?sims=1000`.
@@ -302,7 +312,7 @@ class StudyRun:
         """
         iteration = self.config.iterations if iteration is None else iteration
         folder = self._work.out / self.name
-        if not self._is_finished(folder) and self._kept_weights(iteration).exists():
+        if not self._is_finished(folder) and self.is_kept(iteration):
             path = self._work.out / "kept" / f"{_file_name(self.name)}-{iteration}.npz"
             self._copy_kept(iteration, path)
             return path
@@ -333,7 +343,7 @@ class StudyRun:
         """Makes the folder of the run again if all its weights were kept; it has no metrics and cannot go on."""
         if not isinstance(self.config, TrainConfig):
             return
-        if all(self._kept_weights(iteration).exists() for iteration in self.checkpoints):
+        if all(map(self.is_kept, self.checkpoints)):
             run = checkpoint.new_run(folder, self.config)
             run.begin()
             for iteration in self.checkpoints:
@@ -438,6 +448,7 @@ class Work(Generic[S]):
         *,
         begun_from: StudyRun | None = None,
         lesson: Lesson | None = None,
+        whole: bool = False,
         **options: Any,
     ) -> StudyRun:
         """A run, trained when its weights are first needed.
@@ -447,10 +458,11 @@ class Work(Generic[S]):
           config: a TrainConfig, SupervisedConfig, TDConfig or ESConfig; with a lesson, any configuration.
           begun_from: a run whose weights this one begins with.
           lesson: the learner, where `azjax.train` or that of the configuration's class would not do.
+          whole: more than its weights is asked for: a run of which weights alone are left is trained again.
           **options: of the learner's own function `train`, such as own parts. Unless
             `judge` is given, nobody judges while it trains: that is the sweep's affair.
         """
-        return StudyRun(self, name, config, begun_from, lesson, options)
+        return StudyRun(self, name, config, begun_from, lesson, whole, options)
 
     def sweep(
         self,
@@ -720,7 +732,9 @@ def _plain(value: Any) -> Any:
 
 
 def _portable(config: Any) -> Any:
-    """A configuration as it is on any machine: a file of openings is named without its folder."""
+    """A configuration as it is on any machine: files of openings and of labels are named without their folders."""
+    if isinstance(config, SupervisedConfig):
+        return dataclasses.replace(config, data=pathlib.PurePath(config.data).name)
     if not isinstance(config, TrainConfig):
         return config
     openings = pathlib.PurePath(config.selfplay.openings).name

@@ -49,8 +49,9 @@ LONGEST = (
 
 
 def pytest_addoption(parser):
-    """Adds --soak, which `make soak` gives."""
+    """Adds --soak, which `make soak` gives, and --long, which `make test-long` gives."""
     parser.addoption("--soak", action="store_true", help="many more generated inputs, damages and kills")
+    parser.addoption("--long", action="store_true", help="also what a smaller test stands for otherwise")
 
 
 @pytest.fixture(scope="session")
@@ -119,8 +120,12 @@ def bucket(monkeypatch, tmp_path):
     return epath.Path("gs://bucket")
 
 
-def pytest_collection_modifyitems(items):
-    """Puts the files that take longest first, and leaves the others and all tests within a file in order."""
+def pytest_collection_modifyitems(config, items):
+    """Leaves out what --long asks for, and puts the files that take longest first; the rest stays in order."""
+    if not config.getoption("--long"):
+        long = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
 
     def rank(item):
         name = item.path.stem.removeprefix("test_")

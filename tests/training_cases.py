@@ -1,6 +1,6 @@
 """Small runs that the training tests share; also a script, for tests that need a process of their own.
 
-python -m tests.training_cases devices 1,2,4,8,16    # one JSON line per number of devices
+python -m tests.training_cases devices 1,4,16          # one JSON line per number of devices
 python -m tests.training_cases train FOLDER 12     # a run, as the command line makes it
 """
 

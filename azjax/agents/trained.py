@@ -13,6 +13,7 @@ from azjax.agents import ready
 from azjax.agents.thinking import thinking_agent
 from azjax.common.agent import Act, Agent, AgentError, mark_not_finite
 from azjax.common.checked import ConfigError
+from azjax.common.remembered import remembered
 from azjax.envs.core import Game, GameError, GameState, random_action, seen_as, worth_as
 from azjax.envs.dots_and_boxes import DotsAndBoxes, board_of
 from azjax.nn import Params, make_evaluator, make_network
@@ -154,6 +155,7 @@ def turns_board(game: Game) -> DotsAndBoxes:
         raise AgentError(str(error)) from error
 
 
+@remembered
 def search_act(search: Search, temperature: float = 0.0) -> Act:
     """A player that moves as a search says; see `search_agent` for the temperature."""
 

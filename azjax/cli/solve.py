@@ -178,7 +178,7 @@ def _solver(command: SolveCommand, game: Game, bar: Callable[[str, int, int], No
     @functools.cache
     def say_how_long() -> None:  # once the work begins, and not where it is refused
         if command.positions is None and command.seconds is None and seconds > _WORTH_SAYING:
-            about = f"this takes about {seconds / 60:.0f} minutes on one core; --seconds limits it"
+            about = f"this takes about {seconds / 60:.0f} minutes; --seconds limits it"
             print(about, file=sys.stderr)
 
     def watch(done: int, total: int) -> None:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from azjax.common.remembered import remembered
 from azjax.envs.core import Game, GameState, random_action
 
 Act = Callable[[Any, jax.Array, GameState], jax.Array]
@@ -42,6 +43,7 @@ class AgentError(ValueError):
     """A text that names no agent, or one that cannot play this game; the message says what would."""
 
 
+@remembered
 def random_act(game: Game) -> Act:
     """Moves uniformly at random; needs no parameters."""
 

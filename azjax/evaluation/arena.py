@@ -375,12 +375,13 @@ def _host_turn(
 
 _jit_waiting = jax.jit(_waiting, static_argnums=0)
 _jit_move = jax.jit(_move, static_argnums=0)
+_jit_rewards = jax.jit(lambda game, states: jax.vmap(game.rewards)(states), static_argnums=0)
 
 
 def _result(
     game: Game, table: GameTable, opening_plies: np.ndarray, starts: list[str | None], agent_first: np.ndarray
 ) -> MatchResult:
-    result = np.array(jax.jit(jax.vmap(game.rewards))(table.states)[:, 0])
+    result = np.array(_jit_rewards(game, table.states)[:, 0])
     record, plies, given_up = (np.asarray(leaf) for leaf in (table.record, table.plies, table.given_up))
     loser = np.asarray(table.states.current_player)
     result = np.where(given_up != 0, np.where(loser == 0, -1, 1), np.sign(result)).astype(np.float32)

@@ -5,6 +5,7 @@ player, and games against the agent of the point before. Both rates are noted fo
 so far. All of it is one compiled function from a `SessionState` to the next.
 """
 
+import dataclasses
 import functools
 import math
 import os
@@ -19,6 +20,7 @@ from azjax.common import memory
 from azjax.common.agent import NOT_FINITE, random_act
 from azjax.common.checked import at_least
 from azjax.common.keys import root
+from azjax.common.remembered import remembered
 from azjax.learners.core import Learner, LearnerConfig, MakeOpponent
 from azjax.learners.es import ESConfig, make_es
 from azjax.learners.games import match, play
@@ -68,8 +70,20 @@ def make_learner(config: LearnerConfig, make_opponent: MakeOpponent | None = Non
 
 def make_sessions(config: LearnerConfig, make_opponent: MakeOpponent | None = None) -> Sessions:
     """Makes the functions of a run; nothing is compiled or allocated yet. For `make_opponent` see `train`."""
+    kind = dataclasses.replace(
+        config, iterations=1, save_every=1, seed=0
+    )  # which change nothing in the program
+    meets_itself = config.opponent in (
+        "self",
+        "previous",
+    )  # no agent of a file that may be another one tomorrow
+    sessions = _remembered_sessions(kind) if meets_itself else _sessions(kind, make_opponent)
+    _check_memory(config, sessions.learner)
+    return sessions
+
+
+def _sessions(config: LearnerConfig, make_opponent: MakeOpponent | None = None) -> Sessions:
     learner, game = make_learner(config, make_opponent), config.game
-    _check_memory(config, learner)
 
     def start(key: jax.Array):
         init_key, key = jax.random.split(key)
@@ -133,6 +147,9 @@ def make_sessions(config: LearnerConfig, make_opponent: MakeOpponent | None = No
         return state, Measured(scores, totals, report, example)
 
     return Sessions(learner, init, jax.jit(iteration))
+
+
+_remembered_sessions = remembered(_sessions)
 
 
 def _check_memory(config: LearnerConfig, learner: Learner) -> None:

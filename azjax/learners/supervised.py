@@ -22,13 +22,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import tyro
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from azjax.common import keys, memory
 from azjax.common.checked import Checked, Count, Decay, Seed, at_least, check
+from azjax.common.remembered import remembered
 from azjax.envs.core import Game, without_past
 from azjax.nn import make_evaluator, make_network
-from azjax.nn.networks import NetworkConfig, Params
+from azjax.nn.networks import OWN, NetworkConfig, Params
 from azjax.positions import labelled as labels
 from azjax.positions import sets
 from azjax.positions.drawn import random_positions
@@ -249,14 +250,98 @@ def make_learning(
 ) -> loop.Learning:
     """The run as the loop sees it; nothing is compiled or allocated yet. For the arguments see `train`."""
     check_memory(config)
-    game = without_past(config.game)
     mesh = make_mesh(devices, GROUPS)
+    by_batch = PartitionSpec(None, DEVICES)
+    make = _functions if config.network.tower in OWN else _remembered_functions
+    init, step, placement = make(_of_the_program(config), _losses_of(config, data), mesh)
+    batch_placement = NamedSharding(mesh, by_batch)
+
+    def batches_of(iteration: int) -> StoredPosition:
+        rows = as_stored(config, data.draw(iteration))
+        shape = config.updates, config.batch_size
+        rows = jax.tree.map(
+            lambda leaf: leaf[: config.updates * config.batch_size].reshape(*shape, *leaf.shape[1:]), rows
+        )
+        return jax.device_put(rows, batch_placement)
+
+    def compile_on_mesh(state: SupervisedState) -> tuple[Callable, str]:
+        numbers = itertools.count(int(state.iteration))
+        compiled = step.lower(state, batches_of(0)).compile()
+        alphazero.check_carried(state, compiled)
+
+        def iterate(state: SupervisedState, count: int) -> tuple[SupervisedState, Measured]:
+            del count  # always one: see `Learning.most`
+            return compiled(state, batches_of(next(numbers)))
+
+        return iterate, "compiled"
+
+    def start() -> SupervisedState:
+        key = keys.root(config.seed, "training")
+        shapes = jax.eval_shape(init, key)
+        places = jax.tree.map(
+            lambda place, part: jax.tree.map(lambda _: place, part),
+            placement,
+            shapes,
+            is_leaf=lambda node: isinstance(node, NamedSharding),
+        )
+        return jax.jit(init, out_shardings=places)(key)
+
+    judge = functools.partial(accuracy, config.game, config.network)
+
+    def judgement(average: Params) -> dict[str, Any]:
+        if data.held_out is None:
+            return {}
+        return {
+            "held_out": judge(jax.tree.map(np.asarray, average), data.held_out) | {"of": data.held_out.size}
+        }
+
+    def export(run: checkpoint.Run, iteration: int, shown: alphazero.Shown) -> None:
+        agent = checkpoint.Run(run.path, as_trained(run.config))
+        agent.save_agent(iteration, shown.average)
+
+    return loop.Learning(
+        unit="iteration",
+        init=start,
+        compile=compile_on_mesh,
+        rows=lambda measured, count: [metrics_row(measured)],
+        shown=lambda state: alphazero.Shown(state.params, state.average),
+        judge=lambda shown, row: judgement(shown.average),
+        weights=lambda shown: shown,
+        export=export,
+        counted="positions_learned",
+        rate="positions_per_second",
+        remedy="a lower --optimiser.learning-rate",
+        judge_every=config.evaluate_every,
+        warm_start=lambda state: state if init_from is None else alphazero.begin_from(state, init_from),
+    )
+
+
+def _of_the_program(config: SupervisedConfig) -> SupervisedConfig:
+    """The configuration without what changes nothing in the program of a run."""
+    changes = {"data": "solver", "all_moves": False, "held_out": 0.0, "search": SearchConfig(), "seed": 0}
+    return dataclasses.replace(
+        config, **changes, **dict.fromkeys(("judged", "evaluate_every", "iterations", "save_every"), 1)
+    )
+
+
+def _functions(
+    config: SupervisedConfig, taught: OptimiserConfig, mesh: Mesh
+) -> tuple[Callable[[jax.Array], SupervisedState], Callable, SupervisedState]:
+    """The program of a run: its first state, from a key; an iteration, (state, batches) -> (state, Measured), jitted;
+    and where the parts of a state lie.
+
+    Args:
+      config: the run.
+      taught: what is minimised, see `_losses_of`.
+      mesh: the devices.
+    """
+    game = without_past(config.game)
     divided, everywhere = PartitionSpec(DEVICES), PartitionSpec()
     by_batch = PartitionSpec(None, DEVICES)
     network = make_network(config.network, config.game, axis_name=DEVICES)
     optimiser = objective.make_optimiser(config.optimiser)
     rate = config.optimiser.schedule()
-    loss_of = objective.make_loss(game, network, _losses_of(config, data), DEVICES)
+    loss_of = objective.make_loss(game, network, taught, DEVICES)
 
     def init(key: jax.Array) -> SupervisedState:
         network_key, key = jax.random.split(key)
@@ -305,66 +390,10 @@ def make_learning(
         learn, mesh=mesh, in_specs=(partition, by_batch), out_specs=(partition, everywhere), check_vma=False
     )
     placement = SupervisedState(*(NamedSharding(mesh, part) for part in partition))
-    batch_placement = NamedSharding(mesh, by_batch)
+    return init, jax.jit(step, donate_argnums=0), placement
 
-    def batches_of(iteration: int) -> StoredPosition:
-        rows = as_stored(config, data.draw(iteration))
-        shape = config.updates, config.batch_size
-        rows = jax.tree.map(
-            lambda leaf: leaf[: config.updates * config.batch_size].reshape(*shape, *leaf.shape[1:]), rows
-        )
-        return jax.device_put(rows, batch_placement)
 
-    def compile_on_mesh(state: SupervisedState) -> tuple[Callable, str]:
-        numbers = itertools.count(int(state.iteration))
-        compiled = jax.jit(step, donate_argnums=0).lower(state, batches_of(0)).compile()
-        alphazero.check_carried(state, compiled)
-
-        def iterate(state: SupervisedState, count: int) -> tuple[SupervisedState, Measured]:
-            del count  # always one: see `Learning.most`
-            return compiled(state, batches_of(next(numbers)))
-
-        return iterate, "compiled"
-
-    def start() -> SupervisedState:
-        key = keys.root(config.seed, "training")
-        shapes = jax.eval_shape(init, key)
-        places = jax.tree.map(
-            lambda place, part: jax.tree.map(lambda _: place, part),
-            placement,
-            shapes,
-            is_leaf=lambda node: isinstance(node, NamedSharding),
-        )
-        return jax.jit(init, out_shardings=places)(key)
-
-    judge = functools.partial(accuracy, config.game, config.network)
-
-    def judgement(average: Params) -> dict[str, Any]:
-        if data.held_out is None:
-            return {}
-        return {
-            "held_out": judge(jax.tree.map(np.asarray, average), data.held_out) | {"of": data.held_out.size}
-        }
-
-    def export(run: checkpoint.Run, iteration: int, shown: alphazero.Shown) -> None:
-        agent = checkpoint.Run(run.path, as_trained(run.config))
-        agent.save_agent(iteration, shown.average)
-
-    return loop.Learning(
-        unit="iteration",
-        init=start,
-        compile=compile_on_mesh,
-        rows=lambda measured, count: [metrics_row(measured)],
-        shown=lambda state: alphazero.Shown(state.params, state.average),
-        judge=lambda shown, row: judgement(shown.average),
-        weights=lambda shown: shown,
-        export=export,
-        counted="positions_learned",
-        rate="positions_per_second",
-        remedy="a lower --optimiser.learning-rate",
-        judge_every=config.evaluate_every,
-        warm_start=lambda state: state if init_from is None else alphazero.begin_from(state, init_from),
-    )
+_remembered_functions = remembered(_functions)
 
 
 def as_trained(config: SupervisedConfig) -> TrainConfig:

@@ -6,12 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from azjax.common.legality import mask_logits
+from azjax.common.remembered import remembered
 from azjax.envs import indexing
 from azjax.envs.core import Game
 from azjax.nn.networks import Network
 from azjax.search.tree import Evaluator
 
 
+@remembered
 def make_evaluator(game: Game, network: Network, *, symmetry_averaged: bool = False) -> Evaluator:
     """The one place where a network meets a game.
 

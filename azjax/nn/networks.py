@@ -18,6 +18,7 @@ import numpy as np
 from flax import nnx
 
 from azjax.common.checked import Checked, Count, Decay, FromZero, at_least, at_most, check
+from azjax.common.remembered import remembered
 from azjax.nn import layers
 from azjax.nn.convolution import LARGEST_KERNEL
 from azjax.nn.layers import Params
@@ -131,9 +132,32 @@ def make_network(config: NetworkConfig, game: Any, *, axis_name: str | None = No
             f" {shape}; use tower='mlp' and heads='dense'"
         )
     action_cells = _checked_action_cells(game) if config.heads == "convolutional" else None
+    cells = (
+        None if action_cells is None else _Table(action_cells.shape, action_cells.astype(np.int32).tobytes())
+    )
+    return _network_of(config, shape, game.num_actions, cells, axis_name)
+
+
+class _Table(NamedTuple):
+    """A table of int32 that can be looked up by what it holds."""
+
+    shape: tuple[int, ...]
+    content: bytes
+
+
+@remembered
+def _network_of(
+    config: NetworkConfig,
+    shape: tuple[int, ...],
+    num_actions: int,
+    cells: _Table | None,
+    axis_name: str | None,
+) -> Network:
+    """The network of all games that look alike to it."""
+    action_cells = None if cells is None else np.frombuffer(cells.content, np.int32).reshape(cells.shape)
 
     def build(rngs: nnx.Rngs) -> _Net:
-        return _Net(layers.Plan(config, rngs, axis_name), shape, game.num_actions, action_cells)
+        return _Net(layers.Plan(config, rngs, axis_name), shape, num_actions, action_cells)
 
     init, run = layers.take_apart(build)
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import mctx
 
 from azjax.common.legality import mask_logits
+from azjax.common.remembered import remembered
 from azjax.envs import indexing
 from azjax.envs.core import Game, GameState
 from azjax.search import tree as trees
@@ -64,6 +65,7 @@ class ReusingSearch(NamedTuple):
     be free: so a tree that has grown already grows on, until its slots are used up."""
 
 
+@remembered
 def playout_cap(full: Search, quick: Search, full_share: float) -> Search:
     """Playout-cap randomisation (Wu 2019): most moves get a quick search, some a full one.
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import mctx
 
 from azjax.common.legality import mask_logits
+from azjax.common.remembered import remembered
 from azjax.envs.core import Game, GameState
 from azjax.search import tree as trees
 from azjax.search.core import (
@@ -25,6 +26,7 @@ from azjax.search.tree import AnyParams, Evaluator, Rows, first_max
 _LOWEST_SCORE = -1e9
 
 
+@remembered
 def gumbel(
     game: Game,
     evaluate: Evaluator,

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import mctx
 
+from azjax.common.remembered import remembered
 from azjax.envs import indexing
 from azjax.envs.core import Game, GameState
 from azjax.search import tree as trees
@@ -26,6 +27,7 @@ from azjax.search.exploration import dirichlet_mix
 from azjax.search.tree import AnyParams, Draws, Evaluator, Rows, Tree, first_max, max_of_row
 
 
+@remembered
 def puct(game: Game, evaluate: Evaluator, **options) -> Search:
     """AlphaZero's search. For the options see `reusing_puct`; this one forgets its tree.
 

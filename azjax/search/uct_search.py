@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from azjax.common import memory
+from azjax.common.remembered import remembered
 from azjax.envs import indexing
 from azjax.envs.core import Game, GameState, random_playout, scramble
 from azjax.search import tree as trees
@@ -26,6 +27,7 @@ from azjax.search.core import (
 from azjax.search.tree import AnyParams, Draws, Rows, Tree, first_max
 
 
+@remembered
 def uct(game: Game, **options) -> Search:
     """Monte-Carlo tree search without a network; for the options see `reusing_uct`."""
     return forgetful(reusing_uct(game, kept=1, **options))
@@ -133,6 +135,7 @@ def ucb1_scores(words: jax.Array, rows: Rows, c: float) -> jax.Array:
     return jnp.where(rows.visits > 0, rows.qvalues + bonus, first_visit)
 
 
+@remembered
 def distance_value(game: Game) -> Callable[[GameState], jax.Array]:
     """A `leaf_value` for a race: how far the player to move leads, from -1 to 1, which is the game's own `lead`."""
     if not hasattr(game, "lead"):

@@ -12,6 +12,7 @@ from jax.experimental import multihost_utils
 
 from azjax import training
 from azjax.common import keys, remote
+from azjax.common.remembered import remembered
 from azjax.nn import Params
 from azjax.training import Metrics, TrainState, checkpoint, loop, seen
 from azjax.training import loss as objective
@@ -256,6 +257,13 @@ def several_iterations(trainer: training.Trainer, most: int = MOST) -> Any:
       `count` count).
     """
 
+    return trainer.iteration.used_by(_repeated(most))
+
+
+@remembered
+def _repeated(most: int) -> Callable[[Callable], Callable]:
+    """(an iteration) -> up to `most` of them at once; see `several_iterations`."""
+
     def make(iteration: Callable[[TrainState], tuple[TrainState, Metrics]]) -> Callable:
         def iterations(state: TrainState, count: jax.Array) -> tuple[TrainState, tuple[TrainState, Metrics]]:
             def one(number: jax.Array, carry: tuple[TrainState, Any]) -> tuple[TrainState, Any]:
@@ -274,7 +282,7 @@ def several_iterations(trainer: training.Trainer, most: int = MOST) -> Any:
 
         return iterations
 
-    return trainer.iteration.used_by(make)
+    return make
 
 
 def compile_iterations(

@@ -11,12 +11,15 @@ differ in their seed alone can be compared, and all of them can be judged by the
 what it opened games with; see `azjax.evaluation.opened`.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from azjax.common import texts
 from azjax.common.keys import root
+from azjax.common.remembered import remembered
 from azjax.envs.core import Game, GameError, GameState, random_action
 from azjax.positions import openings_database, read_positions, stack
 from azjax.positions import sets as position_sets
@@ -108,6 +111,12 @@ def is_kind(kind: str) -> bool:
 
 def random_openings(game: Game, most: int, number: int = 2**15) -> Openings:
     """Positions after random moves, 0 to `most` of them equally often; a game that would end stays where it is."""
+    return Openings(*_random_walks(game, most)(jax.random.split(root(0, "openings"), number)))
+
+
+@remembered
+def _random_walks(game: Game, most: int) -> Callable[[jax.Array], tuple[GameState, jax.Array]]:
+    """keys [n] -> the positions [n, ...] after random moves, and how many [n] those were."""
 
     def walk(key: jax.Array) -> tuple[GameState, jax.Array]:
         length_key, init_key, key = jax.random.split(key, 3)
@@ -127,7 +136,7 @@ def random_openings(game: Game, most: int, number: int = 2**15) -> Openings:
         drawn = (jnp.arange(most), jax.random.split(key, most))
         return jax.lax.scan(ply, start, drawn)[0]
 
-    return Openings(*jax.jit(jax.vmap(walk))(jax.random.split(root(0, "openings"), number)))
+    return jax.jit(jax.vmap(walk))
 
 
 def uniform_openings(game: Game, number: int = 2**17) -> Openings:
@@ -163,15 +172,13 @@ def openings_of_file(game: Game, path: str) -> Openings:
 
 def opening_positions(game: Game, length: int) -> Openings:
     """All ordered sequences of `length` legal moves, as positions; finished games are left out."""
-    legal_of, step_of = jax.jit(jax.vmap(game.legal_action_mask)), jax.jit(jax.vmap(game.step))
-    states = standard_opening(game).states
+    states = jax.device_get(standard_opening(game).states)
     for _ in range(length):
-        lane, action = np.nonzero(np.asarray(legal_of(states)))
-        if len(lane) > MOST_ROWS:
-            raise GameError(
-                f"{len(lane):,} openings of {length} moves are too many; {MOST_ROWS:,} is the limit"
-            )
-        states = step_of(jax.tree.map(lambda s, lane=lane: s[lane], states), jnp.asarray(action, jnp.int32))
-    over = np.asarray(jax.jit(jax.vmap(game.is_terminal))(states))
-    states = jax.tree.map(lambda s: s[~over], states)
-    return Openings(states, jnp.full(int((~over).sum()), length, jnp.int32))
+        legal = position_sets.legal_moves(game, states)
+        count = int(legal.sum())
+        if count > MOST_ROWS:
+            raise GameError(f"{count:,} openings of {length} moves are too many; {MOST_ROWS:,} is the limit")
+        states = position_sets.successors(game, states, legal).states
+    states = position_sets.rows(states, ~position_sets.is_over(game, states))
+    plies = np.full(position_sets.size_of(states), length, np.int32)
+    return Openings(jax.tree.map(jnp.asarray, states), jnp.asarray(plies))

@@ -17,6 +17,7 @@ import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from azjax.common import memory
+from azjax.common.remembered import remembered
 from azjax.envs.core import Game
 from azjax.nn import OwnNetwork, as_network, make_evaluator, networks
 from azjax.nn.networks import Network, Params
@@ -24,7 +25,7 @@ from azjax.search import Evaluator, Search, exploration, search_from_config, tre
 from azjax.search.tree import split_key
 from azjax.training import loss as objective
 from azjax.training import replay, selfplay, targets
-from azjax.training.config import TrainConfig
+from azjax.training.config import EvaluationConfig, TrainConfig
 from azjax.training.openings import make_openings
 
 DEVICES = "devices"
@@ -144,8 +145,57 @@ def make_trainer(
       schedule: steps made so far -> learning rate.
     """
     devices = 1 if mesh is None else mesh.size
-    axis_name = None if mesh is None else DEVICES
     config = with_groups_for(config, devices)
+    own = (network, search, loss, value_targets, schedule)
+    # What runs of one kind have in common is traced and compiled once, whatever their seeds, lengths and judges.
+    registered = config.network.tower in networks.OWN
+    make = _functions if registered or any(part is not None for part in own) else _remembered_functions
+    program = make(_of_the_program(config), mesh, *own)
+    check_memory(config, program.shapes, devices)  # before the openings are made, which may take a while
+    if openings is None or isinstance(openings, str):
+        kind = config.selfplay.openings if openings is None else openings
+        begin_with = make_openings(config.game, kind, config.selfplay.opening_share)
+    else:
+        begin_with = openings
+    if mesh is None:
+        init, iterate = (functools.partial(part, begin_with) for part in (program.init, program.iterate))
+        return Trainer(init, iterate, program.network)
+    given = _Given(begin_with, NamedSharding(mesh, PartitionSpec()))
+    return Trainer(_Bound(program.init, given), _Bound(program.iterate, given), program.network)
+
+
+class _Program(NamedTuple):
+    """The functions of a run, which are given the openings; on a mesh they are jitted and placed."""
+
+    init: Callable[[selfplay.Openings, jax.Array], TrainState]
+    iterate: Callable[[selfplay.Openings, TrainState], tuple[TrainState, Metrics]]
+    network: Network
+    shapes: TrainState  # of the state
+
+
+def _of_the_program(config: TrainConfig) -> TrainConfig:
+    """The configuration without what changes nothing in the program of a run."""
+    return dataclasses.replace(
+        config,
+        selfplay=dataclasses.replace(config.selfplay, openings="none", opening_share=1.0),
+        evaluation=EvaluationConfig(),
+        iterations=1,
+        save_every=1,
+        seed=0,
+    )
+
+
+def _functions(
+    config: TrainConfig,
+    mesh: Mesh | None,
+    network: OwnNetwork | None,
+    search: SearchFactory | None,
+    loss: objective.LossFactory | None,
+    value_targets: targets.ValueTargets | None,
+    schedule: Schedule | None,
+) -> _Program:
+    """The program of a run; see `make_trainer`."""
+    axis_name = None if mesh is None else DEVICES
     game = config.game
     if network is None:
         learned = networks.make_network(config.network, game, axis_name=axis_name)
@@ -196,15 +246,8 @@ def make_trainer(
             updates=nothing,
         )
 
-    # Before the openings are made, which may take a while; whatever they are, the shapes are the same.
-    first = functools.partial(start, selfplay.standard_opening(game))
-    shapes = jax.eval_shape(first, jax.random.key(0))
-    check_memory(config, shapes, devices)
-    if openings is None or isinstance(openings, str):
-        kind = config.selfplay.openings if openings is None else openings
-        begin_with = make_openings(game, kind, config.selfplay.opening_share)
-    else:
-        begin_with = openings
+    # Whatever the openings are, the shapes are the same.
+    shapes = jax.eval_shape(lambda key: start(selfplay.standard_opening(game), key), jax.random.key(0))
 
     @jax.named_scope("learning")
     def learn(state: TrainState) -> tuple[TrainState, objective.Losses]:
@@ -268,7 +311,7 @@ def make_trainer(
         return state, Metrics(losses, counts, stored, skipped, learning_rate)
 
     if mesh is None:
-        return Trainer(functools.partial(start, begin_with), functools.partial(iterate, begin_with), learned)
+        return _Program(start, iterate, learned, shapes)
     divided = state_partition(PartitionSpec(DEVICES), PartitionSpec())
     step = jax.shard_map(
         iterate,
@@ -280,10 +323,10 @@ def make_trainer(
     everywhere = NamedSharding(mesh, PartitionSpec())
     placement = state_partition(NamedSharding(mesh, PartitionSpec(DEVICES)), everywhere)
     init = jax.jit(start, out_shardings=_prefix_to_tree(placement, shapes))
-    given = _Given(begin_with, everywhere)
-    return Trainer(
-        init=_Bound(init, given), iteration=_Bound(jax.jit(step, donate_argnums=1), given), network=learned
-    )
+    return _Program(init, jax.jit(step, donate_argnums=1), learned, shapes)
+
+
+_remembered_functions = remembered(_functions)
 
 
 class _Given:
@@ -302,9 +345,13 @@ class _Given:
     def arrays(self) -> Any:
         """For running."""
         if not self.is_there:
-            self.value = jax.jit(lambda x: x, out_shardings=self.place)(self.value)
+            self.value = jax.jit(_unchanged, out_shardings=self.place)(self.value)
             self.is_there = True
         return self.value
+
+
+def _unchanged(value: Any) -> Any:
+    return value
 
 
 class _Bound:
@@ -326,10 +373,7 @@ class _Bound:
           make: makes the function of this one, which it calls without what is given.
         """
 
-        def function(given: Any, *rest: Any) -> Any:
-            return make(functools.partial(self._function, given))(*rest)
-
-        return _Bound(jax.jit(function, donate_argnums=1), self._given)
+        return _Bound(_using(self._function, make), self._given)
 
     def eval_shape(self, *rest: Any) -> Any:
         """As of what `jax.jit` makes."""
@@ -345,6 +389,16 @@ class _Bound:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._function, name)
+
+
+@remembered
+def _using(used: Callable, make: Callable[[Callable], Callable]) -> Callable:
+    """See `_Bound.used_by`."""
+
+    def function(given: Any, *rest: Any) -> Any:
+        return make(functools.partial(used, given))(*rest)
+
+    return jax.jit(function, donate_argnums=1)
 
 
 def with_groups_for(config: TrainConfig, devices: int) -> TrainConfig:

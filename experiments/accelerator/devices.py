@@ -21,12 +21,10 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import jax
 import numpy as np
 from jax.experimental import topologies
+from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import Mesh
 
 from azjax.training.step import DEVICES
-
-# What is compiled for absent devices can be written to the cache and not be read again (jax 0.10.2).
-jax.config.update("jax_enable_compilation_cache", False)
 
 
 class Chip(NamedTuple):
@@ -97,6 +95,10 @@ def make_mesh(kind: str, chips: int) -> Mesh:
       kind: v5e, v6e or h100.
       chips: 1, 4 or 8, of v5e also 256; of an H100 any number.
     """
+    # What is compiled for absent devices can be written to the cache and not be read again (jax 0.10.2). Not when this
+    # file is imported, or whatever imports it, such as the tests, would compile everything anew.
+    jax.config.update("jax_enable_compilation_cache", False)
+    compilation_cache.reset_cache()
     if kind == "h100":
         described = topologies.get_topology_desc(
             platform="cuda", topology_name="h100", target_config=_H100, topology=f"1x1x{chips}"

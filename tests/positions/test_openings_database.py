@@ -1,8 +1,10 @@
 """Openings databases: counts of Daliri 2022 and of full enumerations, the table's form, round trips, errors."""
 
+import collections
 import contextlib
 import functools
 import json
+import pathlib
 import sqlite3
 
 import jax
@@ -17,6 +19,11 @@ from azjax.positions import openings_database as database
 from azjax.positions import sets as position_sets
 from azjax.solvers.hex.solver import make_solver
 from azjax.training.openings import make_openings
+
+KEPT_6X6 = (
+    pathlib.Path(__file__).parents[2]
+    / "experiments/results/daliri2022/quick/points/hex6-winning-openings.json"
+)
 
 
 @functools.cache
@@ -145,7 +152,22 @@ def test_openings_that_end_the_game_start_nothing(tmp_path):
     )
 
 
-@pytest.mark.slow
+def test_the_solver_finds_the_winning_openings_of_6x6_that_were_kept():
+    game, lengths = Hex(6), {1: 24, 2: 72, 3: 18_560}  # see the test of all of them
+    kept = [
+        [game.text_to_action(move) for move in line.split()]
+        for line in json.loads(KEPT_6X6.read_text())["found"]
+    ]
+    assert collections.Counter(map(len, kept)) == lengths
+    # A half turn maps winning openings to winning openings.
+    assert {tuple(moves) for moves in kept} == {tuple(35 - move for move in moves) for moves in kept}
+    before = database.legal_openings(game, (2,))[::20]
+    winning = solver_of(6).solve(database.after_moves(game, before)).optimal
+    found = [(*moves, int(action)) for moves, row in zip(before, winning) for action in np.flatnonzero(row)]
+    assert found == [tuple(moves) for moves in kept if tuple(moves[:-1]) in before]
+
+
+@pytest.mark.long
 def test_winning_openings_of_6x6_are_24_and_72_and_18560():
     # The first two are known from independent solvers, see tests/solvers/test_hex.py. The third counts, after each of
     # the 1,260 sequences of two stones, Black's winning moves; it is even, for a half turn takes none to itself.

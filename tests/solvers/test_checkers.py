@@ -50,6 +50,7 @@ ALL_MOVES = {
     (7, 2): (710_665, 555_186, 0, 5_405, 5_400, 33, 4),
 }
 FAST = {(3, 1), (3, 3), (4, 3)}
+LONG = {(5, 3), (6, 2), (7, 2)}  # (4, 4) and (4, 6) have draws and closed tips too, (7, 1) is as wide
 
 # The same program on the forward-only game in which a player without a forward move has lost: to-move wins,
 # losses, draws, distance of the start, positions without a forward move.
@@ -66,8 +67,9 @@ WIN_DISTANCES = [14868, 7675, 14483, 16951, 15506, 12375, 8185, 4543, 1755, 466,
 LOSS_DISTANCES = [5415, 1792, 5407, 9310, 10079, 9565, 7892, 4813, 2448, 918, 198, 14]
 
 
-def slow_but(fast, boards):
-    return [pytest.param(board, marks=[] if board in fast else [pytest.mark.slow]) for board in boards]
+def by_length(boards):
+    marks = {board: [pytest.mark.long] if board in LONG else [pytest.mark.slow] for board in boards}
+    return [pytest.param(board, marks=[] if board in FAST else marks[board]) for board in boards]
 
 
 @functools.cache
@@ -179,7 +181,7 @@ def test_random_states_have_all_pieces_and_both_players_to_move():
     assert 200 < np.asarray(states.current_player).sum() < 300
 
 
-@pytest.mark.parametrize("board", slow_but(FAST, ALL_MOVES))
+@pytest.mark.parametrize("board", by_length(ALL_MOVES))
 def test_the_counts_of_a_solved_board_are_the_known_ones(board):
     wins, losses, draws, illegal, terminal, distance, first_moves = ALL_MOVES[board]
     solver = solver_of(*board)
@@ -192,7 +194,7 @@ def test_the_counts_of_a_solved_board_are_the_known_ones(board):
     assert solver.distance(start) == distance
 
 
-@pytest.mark.parametrize("board", slow_but(FAST, FORWARD))
+@pytest.mark.parametrize("board", by_length(FORWARD))
 def test_the_counts_of_a_forward_only_board_are_the_known_ones(board):
     wins, losses, draws, distance, stuck = FORWARD[board]
     solver = solver_of(*board, forward_only=True, stuck_loses=True)
@@ -260,18 +262,24 @@ def test_the_moves_of_the_small_game_are_as_many_as_known(forward_only, moves, d
     # it includes the one position that has no forward move, in which we allow any. It finds 10.6658 moves and
     # 6.7885 forward ones on average in 149,311 positions, without the moves of that one.
     solver = CheckersSolver(ChineseCheckers(4, 3, forward_only), False, solver_of(4, 3).table)
-    _, _, _, mine, theirs = unrank_all(4, 3)
+    ranking, rank, _, mine, theirs = unrank_all(4, 3)
+    # Of mirror images, which have mirrored moves (see below), one is asked and counted twice.
+    times = np.zeros(ranking.ranks, int)
+    times[ranking.stored] = ranking.weight
+    times = times[rank]
+    assert times.sum() == len(rank)
+    mine, theirs, times = np.asarray(mine)[times > 0], np.asarray(theirs)[times > 0], times[times > 0]
     state_of = jax.jit(jax.vmap(functools.partial(numbering.state_of, solver.game), (0, 0, None)))
     states = state_of(mine, theirs, 0)
     answer = solver.solve(states)
     mask_all = jax.jit(lambda x: jax.lax.map(solver.game.legal_action_mask, x, batch_size=1024))
     legal = (np.asarray(mask_all(states)) & answer.proven[:, None]).sum(axis=1)
     optimal, won = answer.optimal.sum(axis=1), answer.value == 1
-    assert legal.sum() == moves
-    assert np.sum(won & (optimal > 0) & (optimal < legal)) == decisions
+    assert legal @ times == moves
+    assert (won & (optimal > 0) & (optimal < legal)) @ times == decisions
     # Where none wins, the best of the others are optimal: the opponent has not lost after them.
     after = jax.jit(jax.vmap(solver.game.step))(states, answer.optimal.argmax(axis=1).astype(np.int32))
-    assert np.sum(won & (np.asarray(solver.value(after)) != -1)) == without
+    assert (won & (np.asarray(solver.value(after)) != -1)) @ times == without
 
 
 @functools.cache
@@ -480,6 +488,8 @@ def test_interrupted_work_goes_on_to_the_same_table(tmp_path, calls):
     assert path.exists() == (calls > 2)  # the first call reports the first table, the second one pass 0
     resumed = make_solver(game, path=path, save_every=0)
     assert same_table(resumed.table, solver_of(4, 3).table)
+    assert resumed.table.cpu_seconds > 0
+    assert load_solver(path, game).table.cpu_seconds == resumed.table.cpu_seconds
 
 
 def test_an_unfinished_file_is_continued_not_begun_again(tmp_path):
@@ -589,8 +599,8 @@ def test_a_board_that_does_not_fit_is_refused_with_an_estimate(board):
         make_solver(ChineseCheckers(*board))
 
 
-def test_the_thesis_large_game_fits_into_six_gigabytes_but_takes_more_than_an_hour():
+def test_the_thesis_large_game_fits_into_six_gigabytes_but_takes_longer_than_a_quarter_of_an_hour():
     bytes_, seconds = estimate(ChineseCheckers(5, 6))
-    assert 2.4e9 < bytes_ < 6e9 and seconds > 3600
+    assert 2.4e9 < bytes_ < 6e9 and seconds > 900
     with pytest.raises(TooLargeError, match="path"):
         make_solver(ChineseCheckers(5, 6))

@@ -183,7 +183,7 @@ def test_games_are_the_same_on_any_number_of_devices():
     """Equal to the bit: every move, position, outcome and key. Equal up to rounding: policies and weights,
     because a matrix product may round differently for a batch of another size."""
     answer = subprocess.run(
-        [sys.executable, "-m", "tests.training_cases", "devices", "1,2,4,8,16"],
+        [sys.executable, "-m", "tests.training_cases", "devices", "1,4,16"],
         cwd=ROOT,
         env=processes.environment(devices=16),
         check=True,
@@ -192,7 +192,7 @@ def test_games_are_the_same_on_any_number_of_devices():
         timeout=600,
     )
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
-    assert [row["devices"] for row in rows] == [1, 2, 4, 8, 16]
+    assert [row["devices"] for row in rows] == [1, 4, 16]
     for row in rows[1:]:
         assert row["played"] == rows[0]["played"]
         assert row["updates"] == rows[0]["updates"] > 0
@@ -317,3 +317,24 @@ def test_groups_that_the_processes_cannot_share_are_an_error_that_says_so(monkey
     monkeypatch.setattr(jax, "process_count", lambda: 3)
     with pytest.raises(ValueError, match=r"replay.groups must be a multiple of .* processes \(3\), got 8"):
         training.make_mesh(groups=8)
+
+
+def test_runs_that_differ_in_seed_length_openings_and_judges_share_their_program():
+    mesh = training.make_mesh(1)
+
+    def program(**changes):
+        return training.make_trainer(dataclasses.replace(SMALL, **changes), mesh).iteration._function
+
+    kind = program()
+    opened = dataclasses.replace(SMALL.selfplay, openings="none", opening_share=1.0)
+    judged = dataclasses.replace(SMALL.evaluation, every=7)
+    assert program(seed=3, iterations=99, save_every=5, selfplay=opened, evaluation=judged) is kind
+    others = {
+        "selfplay": dataclasses.replace(SMALL.selfplay, temperature=0.5),
+        "search": dataclasses.replace(SMALL.search, simulations=5),
+        "replay": dataclasses.replace(SMALL.replay, warm_up=101),
+        "optimiser": dataclasses.replace(SMALL.optimiser, ema=0.8),
+        "network": dataclasses.replace(SMALL.network, channels=8),
+        "selfplay_dtype": "bfloat16",
+    }
+    assert all(program(**{name: part}) is not kind for name, part in others.items())
