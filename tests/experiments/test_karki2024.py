@@ -32,8 +32,8 @@ TINY = dataclasses.replace(
     large_iterations=2,
     single_iterations=1,
     naive_iterations=1,
-    naive_positions=40,
-    naive_lanes=2,
+    naive_positions=256,  # as many as an iteration of the other, and one game at a time: the program of its `single`
+    naive_lanes=1,
     small_save_every=1,
     large_save_every=1,
     taught_save_every=1,
@@ -199,7 +199,7 @@ def test_a_distance_evaluation_beats_playouts_and_more_of_them_beat_fewer():
     game = karki.game_of(karki.quick(), "small")
     for one, other in (
         ("uct-distance:40", "uct:40"),
-        ("uct:200", "uct:8"),
-        ("uct-distance:100", "uct-distance:4"),
+        ("uct:40", "uct:4"),
+        ("uct-distance:40", "uct-distance:4"),
     ):
         assert karki.meeting(game, one, other, 12)["interval"][0] > 0.5, (one, other)
