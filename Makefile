@@ -55,8 +55,8 @@ test-quick: setup lint
 test-long: setup
 	$(PYTEST) --long -m long
 
-# Compiles the training iteration for TPUs and a GPU that are not there, and checks what came of it: three programs, a
-# minute of one core each. The compilers (libtpu, the CUDA plugin; about 1 GB) have an environment of their own.
+# Compiles the training iteration for TPUs and a GPU that are not there, and checks what came of it: four programs, half
+# a minute of one core each. The compilers (libtpu, the CUDA plugin) have an environment of their own, of 2 GB.
 check-tpu: $(TPU_STAMP)
 	.venv-tpu/bin/python -m experiments.accelerator.check --keep
 

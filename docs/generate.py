@@ -290,12 +290,7 @@ def _type_text(node: ast.expr) -> str:
         return ", ".join(map(ast.unparse, node.slice.elts))
     if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Annotated":
         first, *rules = node.slice.elts
-        return f"{_type_text(first)}, " + ", ".join(
-            re.sub(
-                r"(\w+)\((.*)\)", lambda found: f"{found[1].replace('_', ' ')} {found[2]}", ast.unparse(rule)
-            )
-            for rule in rules
-        )
+        return ", ".join([_type_text(first), *map(_rule_text, rules)])
     words = {
         "Count": "whole number from 1",
         "Number": "whole number from 0",
@@ -315,8 +310,18 @@ def _type_text(node: ast.expr) -> str:
     return words.get(ast.unparse(node), ast.unparse(node))
 
 
+def _rule_text(rule: ast.expr) -> str:
+    """A limit for people: `at_most(2**16)` is "at most 65,536"."""
+    if not isinstance(rule, ast.Call):
+        return ast.unparse(rule)
+    limits = " and ".join(map(ast.unparse, rule.args))
+    limits = re.sub(r"(\d+) \*\* (\d+)", lambda power: str(int(power[1]) ** int(power[2])), limits)
+    limits = re.sub(r"(?<![.\d])\d{4,}\b", lambda number: f"{int(number[0]):,}", limits)
+    return f"{ast.unparse(rule.func).replace('_', ' ')} {limits}"
+
+
 def _cell(text: str) -> str:
-    return f"`{text}`" if re.search(r"[A-Z'(_]", text) else text
+    return f"`{text}`" if re.search(r"[A-Z'(_]", text.removesuffix(" or None")) else text
 
 
 def _what(text: str) -> str:
@@ -329,17 +334,17 @@ def networks() -> str:
     from azjax.common.tables import percent
     from azjax.evaluation.cards import cards
 
-    rows = []
+    rows, limits = [], []
     for card in cards():
         judge, score = card.headline
         size = ready_networks()[card.name].stat().st_size / 1000
-        about = f"{card.parameters:,} weights, {card.trained['games']:,} games"
         rows.append(
-            f"| `{card.name}` | `{card.game}` | {size:.0f} | {about} | `{judge.partition(': ')[0]}`: {percent(score)} |"
-            f" {_escaped(card.limits)} |"
+            f"| `{card.name}` | {size:.0f} | {card.parameters:,} | {card.trained['games']:,} |"
+            f" `{judge.partition(': ')[0]}`: {percent(score)} |"
         )
-    head = "| name | game | kB | trained | strength | limits |\n|---|---|---|---|---|---|\n"
-    return head + "\n".join(rows) + "\n"
+        limits.append(f"- **{card.name}**, `{card.game}`. {_escaped(card.limits)}")
+    head = "| name | kB | weights | games of self-play | strength |\n|---|---|---|---|---|\n"
+    return head + "\n".join(rows) + "\n\nWhat each cannot do:\n\n" + "\n".join(limits) + "\n"
 
 
 def boards() -> Iterator[tuple[str, str]]:
@@ -362,9 +367,11 @@ def boards() -> Iterator[tuple[str, str]]:
 
 
 def notebooks() -> Iterator[tuple[str, str]]:
-    """The notebooks as they are, so that Sphinx finds them below its own folder."""
+    """The notebooks, so that Sphinx finds them below its own folder; what they link to on GitHub are pages here."""
+    home = "https://github.com/azjax/azjax"
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        yield f"notebooks/{path.name}", path.read_text(encoding="utf-8")
+        content = path.read_text(encoding="utf-8").replace(f"{home}/tree/main/notebooks", "../../learn.md")
+        yield f"notebooks/{path.name}", content.replace(f"{home}/blob/main/docs/", "../../")
 
 
 if __name__ == "__main__":

@@ -71,10 +71,10 @@ class DotsAndBoxesState(NamedTuple):
 class DotsAndBoxes:
     """The rules; a `Game`. Sizes count boxes; see the head of the module for the options."""
 
-    rows: int = 3
-    columns: int = 3
-    reward: str = "outcome"
-    observation: str = "compact"
+    rows: int = 3  # of boxes
+    columns: int = 3  # of boxes
+    reward: str = "outcome"  # or margin, the difference in boxes divided by their number
+    observation: str = "compact"  # or image, image-absolute, grey
 
     name: ClassVar[str] = "dots_and_boxes"
     version: ClassVar[str] = "1"

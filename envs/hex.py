@@ -64,9 +64,9 @@ class HexState(NamedTuple):
 class Hex:
     """The game of Hex; see the module for its rules, and `core.Game` for what each method does."""
 
-    size: int = 11
-    swap: bool = False
-    planes: int = 2
+    size: int = 11  # cells on a side
+    swap: bool = False  # whether White may take the first stone over instead of moving
+    planes: int = 2  # of the observation; 6 add the stones connected to each side
 
     name: ClassVar[str] = "hex"
     version: ClassVar[str] = "1"

@@ -18,9 +18,19 @@ import numpy as np
 import pgx
 import pgx._src.api_test
 
-from azjax.envs.core import Game, GameError, PlainGame, Symmetries, random_action
+from azjax.envs.core import (
+    Game,
+    GameError,
+    MoveError,
+    PlainGame,
+    PositionError,
+    Symmetries,
+    check_move,
+    random_action,
+)
 from azjax.envs.drawing import Svg
 from azjax.envs.pgx_names import BOARD_GAMES
+from azjax.envs.pgx_notation import NOTATIONS
 
 # Draws by length as pgx has them (`max_termination_steps` and its like), or the number of cells.
 _MAX_PLIES = {
@@ -234,8 +244,9 @@ class PgxGame(PlainGame):
         return Symmetries(*(np.stack(tables).astype(np.int32) for tables in zip(*views)))
 
     def init(self, key: jax.Array) -> PgxGameState:
-        """The starting position."""
-        inner = jax.tree.map(jnp.asarray, self.env.init(key))  # Othello's holds a plain number
+        """The starting position, always the same: that pgx draws lots would make two of each position."""
+        del key
+        inner = jax.tree.map(jnp.asarray, self.env.init(jax.random.key(0)))  # Othello's holds a plain number
         return _seated(inner, seat=inner.current_player)
 
     def step(self, x: PgxGameState, action: jax.Array) -> PgxGameState:
@@ -262,6 +273,53 @@ class PgxGame(PlainGame):
         """[2] float32."""
         return x.result
 
+    def action_to_text(self, action: int) -> str:
+        """The move in the game's notation, or its number."""
+        if self.name not in NOTATIONS:
+            return super().action_to_text(action)
+        return NOTATIONS[self.name].moves[int(action)]
+
+    def text_to_action(self, text: str, x: PgxGameState | None = None) -> int:
+        """The action a text names; raises MoveError if malformed or, given a position, illegal there."""
+        if self.name not in NOTATIONS:
+            return super().text_to_action(text, x)
+        notation, move = NOTATIONS[self.name], text.strip()
+        if move not in notation.moves:
+            raise MoveError(f"{text!r} is not a move: give {notation.describe}")
+        return check_move(self, x, notation.moves.index(move), text)
+
+    def to_notation(self, x: PgxGameState) -> str:
+        """Moves that lead to the position, one character each; raises PositionError where there is no notation."""
+        if self.name not in NOTATIONS:
+            return super().to_notation(x)
+        notation = NOTATIONS[self.name]
+        moves = notation.order(np.asarray(self.observe(x, jnp.int32(0))).astype(bool))
+        if moves is None:
+            raise PositionError(f"no moves of {self.name} lead to this position")
+        return "".join(notation.moves[action] for action in moves)
+
+    def from_notation(self, text: str) -> PgxGameState:
+        """The position after these moves; raises PositionError if they are malformed or against the rules."""
+        if self.name not in NOTATIONS:
+            return super().from_notation(text)
+        notation = NOTATIONS[self.name]
+        if unknown := sorted(set(text) - set(notation.moves)):
+            raise PositionError(
+                f"{text!r} is not a position: {unknown[0]!r} is not {notation.describe}; write all moves from the"
+                " start, one behind the other"
+            )
+        if len(text) > self.max_plies:
+            raise PositionError(f"{text!r} has more than the {self.max_plies} moves of the longest game")
+        moves = np.full(self.max_plies, -1, np.int32)
+        moves[: len(text)] = [notation.moves.index(move) for move in text]
+        x, legal = jax.device_get(_replay(self, moves))
+        if not legal.all():
+            number = int(np.argmin(legal))
+            raise PositionError(
+                f"{text!r} is not a position: move {number + 1}, {text[number]}, is not legal there"
+            )
+        return x
+
     def to_text(self, x: PgxGameState) -> str:
         """The mover's observation, plane by plane ('#' set, '.' not), and who is to move."""
         planes = np.moveaxis(np.asarray(self.observe(x)).astype(bool), -1, 0)[:2]
@@ -284,6 +342,18 @@ class PgxGame(PlainGame):
         """pgx's own picture; it knows nothing of last moves, heat and marks."""
         del last_action, heat, marks
         return Svg(x.inner.to_svg(color_theme=theme, scale=scale))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _replay(game: PgxGame, moves: jax.Array) -> tuple[PgxGameState, jax.Array]:
+    """The position after moves [plies], -1 behind the last, and whether each of them was legal, [plies] bool."""
+
+    def ply(x: PgxGameState, move: jax.Array) -> tuple[PgxGameState, jax.Array]:
+        goes_on = move >= 0
+        after = jax.tree.map(lambda new, old: jnp.where(goes_on, new, old), game.step(x, move), x)
+        return after, ~goes_on | game.legal_action_mask(x)[move]
+
+    return jax.lax.scan(ply, game.init(jax.random.key(0)), moves)
 
 
 def _view(array: np.ndarray, swap: bool, down: int, across: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """How close does AlphaZero come to the truth of a strongly solved game? The experiments of Karki 2024.
 
     python -m experiments.karki2024_solved_game                   # every stage, scaled for two cores
-    python -m experiments.karki2024_solved_game --only solved small
+    python -m experiments.karki2024_solved_game --only opponents naive small small-truth
     python -m experiments.karki2024_solved_game --full --plan     # what the thesis's own settings would cost
 
 The games are Chinese Checkers 4x4 with three pieces and 5x5 with six. The thesis trained on forward moves and compared
@@ -17,12 +17,19 @@ with the values of the game with all moves, and so do we. It reports, of 100 gam
 
 The quick settings differ from the thesis's in the network, the learning rate, the number of games at a time and the
 length; what the tables say of us is about those. Tables and figures are kept in experiments/results/karki2024.
+
+Whatever is found is kept there as soon as it is found, and so are the weights that later stages need. What a run has
+seen in self-play is not: stages that ask for it, `small-truth`, `large-truth`, `adversary`, `capacity` and
+`supervised-start`, train their run again if its folder is gone before they have all their numbers. Those of the large
+board need its table, which `solved` makes, or finishes, in the cache.
 """
 
 import dataclasses
 import functools
 import hashlib
 import itertools
+import math
+import resource
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,8 +38,10 @@ import numpy as np
 
 from azjax import theses
 from azjax.agents import make_agent
+from azjax.agents.trained import load_weights
 from azjax.common import atomic, keys
 from azjax.common.agent import Agent
+from azjax.common.progress import StagedProgress
 from azjax.envs import ChineseCheckers
 from azjax.envs.core import without_past
 from azjax.evaluation import parts, supervision, truth
@@ -45,7 +54,7 @@ from azjax.plots import style
 from azjax.positions import labelled
 from azjax.search.config import SearchConfig
 from azjax.solvers import estimate
-from azjax.solvers.checkers.room import find_solver, place_of
+from azjax.solvers.checkers.room import make_solver, place_of
 from azjax.solvers.checkers.solver import make_solver as make_table
 from azjax.training.config import OptimiserConfig, TrainConfig
 from experiments import study
@@ -58,6 +67,8 @@ SIDES = ("first_player", "second_player")
 # player wins, drawn ones, illegal ones. Its first pass did not look for closed tips where a player has no piece in
 # either home: that makes 312,312 illegal positions of 5x5 with six pieces ordinary ones.
 PUBLISHED = {(5, 6): (4_749_618_788, 47_056_118, 63_860_706)}
+# Counted by the rules as they are written: 4x4 by a program of other make, 5x5 as a public solver on GitHub counts.
+BY_RULES = {(4, 3): (154_726, 0, 10_868), (5, 6): (4_749_512_556, 46_956_270, 64_173_018)}
 
 NAIVE = {  # figures 4.1 and 4.2: wins of 100 after iterations 1 and 10
     ("random", "first"): (80, 100),
@@ -136,7 +147,7 @@ class Settings:
     learning_rate: float = 1e-3
     lanes: int = 64  # games at a time
     samples: int = 64  # of the search in self-play, the root included
-    small_buffer: int = 4096
+    small_buffer: int = 16_384
     large_buffer: int = 32_768
     batch_size: int = 128
     small_iterations: int = 50
@@ -145,18 +156,25 @@ class Settings:
     naive_iterations: int = 10
     naive_positions: int = 9_000  # per iteration: 300 games of about 30 plies
     naive_lanes: int = 30  # 1 in the thesis
-    save_every: int = 5
-    pairs: int = 100  # of games in a match: as many as first and as second player
+    small_save_every: int = 5
+    large_save_every: int = 20
+    taught_save_every: int = 20
+    pairs: int = 100  # of games in a match at the end: as many as first and as second player
+    sweep_pairs: int = 25  # in a match of every checkpoint
+    sweep_opponents: tuple[str, ...] = ("uct:100", "uct:2000", "uct-distance:2000")
+    sweep_perfect_samples: tuple[int, ...] = (128,)
     match_samples: int = 128
     opponents: tuple[str, ...] = OPPONENTS
     perfect_samples: tuple[int, ...] = (128, 512, 2048)
     positions: int = 10_000  # of each set, for values
     searched_positions: int = 1_000  # of these, for moves
     policy_samples: tuple[int, ...] = (32, 64, 128, 256, 512)
+    sweep_searched_positions: int = 200  # of every checkpoint
+    sweep_policy_samples: tuple[int, ...] = (32, 128, 512)
     adversary_samples: tuple[int, ...] = tuple(ADVERSARY)
     adversary_uct: int = 2048
     supervised_iterations: int = 100
-    capacity_iterations: int = 200
+    capacity_iterations: int = 400
     capacity_positions: int = 10_000  # labelled per iteration
     transfer_iterations: int = 5
 
@@ -175,7 +193,12 @@ def full() -> Settings:
         large_iterations=301,
         single_iterations=10,
         naive_lanes=1,
+        sweep_pairs=100,
+        sweep_opponents=OPPONENTS,
+        sweep_perfect_samples=(128, 512, 2048),
         policy_samples=(32, 64, 128, 256, 512, 1024),
+        sweep_searched_positions=1_000,
+        sweep_policy_samples=(32, 64, 128, 256, 512, 1024),
         capacity_iterations=3_667,
         transfer_iterations=100,
     )
@@ -190,7 +213,7 @@ def config_of(settings: Settings, board: str, **changes: Any) -> TrainConfig:
     """The run of parallel self-play on a board: table A.1, or the same with what two cores can do."""
     config = theses.preset({"small": "karki2024/4x4", "large": "karki2024/5x5"}[board])
     game = game_of(settings, board)
-    lengths = {"iterations": getattr(settings, f"{board}_iterations"), "save_every": settings.save_every}
+    lengths = {name: getattr(settings, f"{board}_{name}") for name in ("iterations", "save_every")}
     if settings.published:
         return dataclasses.replace(config, game=game, **lengths | changes)
     buffer, batch, lanes = getattr(settings, f"{board}_buffer"), settings.batch_size, settings.lanes
@@ -235,9 +258,9 @@ def alone(config: TrainConfig, lanes: int, positions: int) -> TrainConfig:
     )
 
 
-def parallel(work: study.Work[Settings], board: str) -> study.StudyRun:
-    """The run of parallel self-play."""
-    return work.run(f"{board}", config_of(work.settings, board))
+def parallel(work: study.Work[Settings], board: str, whole: bool = False) -> study.StudyRun:
+    """The run of parallel self-play; whole, if what it has seen or what it took is asked for too."""
+    return work.run(board, config_of(work.settings, board), whole=whole)
 
 
 def single(work: study.Work[Settings], board: str) -> study.StudyRun:
@@ -255,10 +278,14 @@ def in_full(opponent: str) -> str:
     return f"{opponent}?c=1" if opponent.startswith("uct") else opponent
 
 
-def match_text(settings: Settings, opponent: str, samples: int, random_plies: int = 0) -> str:
-    """A match as a judge's text; from the starting position unless moves are drawn."""
-    options = f"simulations={samples - 1}&pairs={settings.pairs}&random_plies={random_plies}"
-    return f"match:{in_full(opponent)}??{options}"
+def match_text(pairs: int, opponent: str, samples: int) -> str:
+    """A match from the starting position as a judge's text."""
+    return f"match:{in_full(opponent)}??simulations={samples - 1}&pairs={pairs}&random_plies=0"
+
+
+def player(run: study.StudyRun, samples: int, iteration: int | None = None) -> str:
+    """The text of a run's agent, which needs its weights alone; None for the last iteration."""
+    return f"az:{run.agent(iteration)}?sims={samples - 1}"
 
 
 def about(run: study.StudyRun) -> dict[str, Any]:
@@ -276,6 +303,22 @@ def at_the_end(work: study.Work[Settings], run: study.StudyRun, judge: str) -> d
     )
 
 
+def final_match(
+    work: study.Work[Settings], run: study.StudyRun, opponent: str, samples: int, random_plies: int = 0
+) -> dict[str, Any]:
+    """A match of the last weights of a run; from the starting position unless moves are drawn."""
+    pairs = work.settings.pairs
+    return work.once(
+        f"{run.name} with {samples} samples against {opponent} after {random_plies} random moves",
+        lambda: meeting(run.config.game, player(run, samples), opponent, pairs, random_plies, work.progress),
+        **about(run),
+        opponent=opponent,
+        samples=samples,
+        pairs=pairs,
+        random_plies=random_plies,
+    )
+
+
 def wins(row: Mapping[str, Any], side: str) -> float:
     """Percent of games won as `first` or `second` player."""
     counts = row[f"as_{side}"]
@@ -283,45 +326,62 @@ def wins(row: Mapping[str, Any], side: str) -> float:
 
 
 def solved(work: study.Work[Settings]) -> None:
-    """The truth: how many positions have which value, beside the published totals."""
+    """Solves both boards by the rules, and counts which positions have which value."""
+    table_of_counts(work, {(board, False): count_of(work, board, False) for board in ("small", "large")})
+
+
+def as_published(work: study.Work[Settings]) -> None:
+    """The same of the large board as the published counts have it, where a table takes as long once more."""
+    kinds = [("small", False), ("large", False), ("large", True)]
+    table_of_counts(
+        work, {(board, published): count_of(work, board, published) for board, published in kinds}
+    )
+
+
+def count_of(work: study.Work[Settings], board: str, published: bool) -> dict[str, Any]:
+    """What the table of a board holds, with either player to move."""
+    game = dataclasses.replace(game_of(work.settings, board), forward_only=False)
+    name = f"{game.size}x{game.size}, {game.pieces} pieces{', as published' if published else ''}"
+    return work.once(f"solved {name}", lambda: {"name": name} | count(game, published, work.progress))
+
+
+def table_of_counts(work: study.Work[Settings], found: Mapping[tuple[str, bool], Mapping[str, Any]]) -> None:
+    """The counts of tables, by board and whether they are as published, beside what others counted."""
     rows = {}
-    for board, as_published in itertools.product(("small", "large"), (False, True)):
-        game = dataclasses.replace(game_of(work.settings, board), forward_only=False)
-        if as_published and not place_of(game, distances=False, as_published=True).exists():
-            continue  # a table of its own, which only this comparison needs
-        name = f"{game.size}x{game.size}, {game.pieces} pieces{', as published' if as_published else ''}"
-        found = work.once(f"solved {name}", functools.partial(count, game, as_published))
-        theirs = PUBLISHED.get((game.size, game.pieces), (None,) * 3)
-        rows[name] = {
-            "positions": found["positions"],
-            "won by one player": study.Beside(theirs[0], found["won"]),
-            "drawn": study.Beside(theirs[1], found["drawn"]),
-            "illegal": study.Beside(theirs[2], found["illegal"]),
-            "longest win": found["longest"],
-            "start": found["start"],
-            "sha256 of the table": found["sha256"][:16],
+    for (board, published), counts in found.items():
+        game = game_of(work.settings, board)
+        known = (PUBLISHED if published else BY_RULES).get((game.size, game.pieces), (None,) * 3)
+        rows[counts["name"]] = {
+            "positions": counts["positions"],
+            "won by one player": study.Beside(known[0], counts["won"]),
+            "drawn": study.Beside(known[1], counts["drawn"]),
+            "illegal": study.Beside(known[2], counts["illegal"]),
+            "longest win": counts["longest"],
+            "start": counts["start"],
+            "passes": counts["passes"],
+            "CPU minutes": counts["cpu_minutes"],
+            "gigabytes": counts["gigabytes"],
+            "sha256 of the table": counts["sha256"][:16],
         }
     note = (
-        "The published counts call 312,312 positions of 5x5 with six pieces ordinary that the rules call illegal: a tip"
-        " is closed, and the player to move has no piece in either home. Counted as the rules have it, 63,860,706 +"
-        " 312,312 = 64,173,018 are illegal. A table as published is one in which these are ordinary."
+        "The published counts (Sturtevant 2019, table 1) call 312,312 positions of 5x5 with six pieces ordinary that"
+        " the rules call illegal: a tip is closed, and the player to move has no piece in either home. Counted as the"
+        " rules have it, 63,860,706 + 312,312 = 64,173,018 are illegal. A table as published is one in which these are"
+        " ordinary; beside tables by the rules stand the counts of other programs."
     )
     work.table("solved", "Solved boards", rows, notes=(note,))
 
 
-def count(game: ChineseCheckers, as_published: bool) -> dict[str, Any]:
-    """What the table of a game holds, with either player to move; it must be in the cache, or quick to make."""
-    if as_published:
-        path = place_of(game, distances=False, as_published=True)
-        solver = make_table(game, distances=False, as_published=True, path=path)
+def count(game: ChineseCheckers, published: bool, progress: StagedProgress) -> dict[str, Any]:
+    """Solves a game, or goes on with it, or finds it in the cache; and counts. It may take an hour."""
+    limits = {"distances": False, "max_seconds": math.inf, "max_bytes": math.inf}
+    limits["progress"] = functools.partial(progress, f"solving {game.size}x{game.size}/{game.pieces}")
+    if published:
+        place = place_of(game, distances=False, as_published=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        solver = make_table(game, as_published=True, path=place, **limits)
     else:
-        solver = find_solver(game) or truth.solver_for(game)
-    if solver is None:
-        hours = estimate(game)[1] / 3600
-        raise ValueError(
-            f"{game} is not solved yet; solve it first, which takes about {hours:.1f} hours on two cores: azjax solve"
-            f" chinese-checkers --size {game.size} --pieces {game.pieces} --no-forward-only --no-distances"
-        )
+        solver = make_solver(game, **limits)
     counts = solver.counts()
     start = jax.tree.map(lambda leaf: np.asarray(leaf)[None], without_past(game).init(jax.random.key(0)))
     return {
@@ -331,6 +391,12 @@ def count(game: ChineseCheckers, as_published: bool) -> dict[str, Any]:
         "illegal": 2 * counts.illegal,
         "longest": max(counts.win_distances, default=0),
         "start": {1: "won", 0: "drawn", -1: "lost"}[int(solver.value(start)[0])],
+        "win_distances": counts.win_distances,
+        "loss_distances": counts.loss_distances,
+        "passes": len(solver.table.found),
+        "cpu_minutes": solver.table.cpu_seconds / 60,
+        # The most that this process ever held, which is the solver's if it has solved a large board.
+        "gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
         "sha256": hashlib.sha256(np.ascontiguousarray(solver.table.codes)).hexdigest(),
     }
 
@@ -343,17 +409,17 @@ def naive(work: study.Work[Settings]) -> None:
     run = work.run("naive", config)
     opponents = list(dict.fromkeys(opponent for opponent, _ in NAIVE))
     sweeps = {
-        opponent: work.sweep(run, match_text(settings, opponent, settings.match_samples))
+        opponent: work.sweep(run, match_text(settings.pairs, opponent, settings.match_samples))
         for opponent in opponents
     }
-    rows = {}
+    after = {opponent: {row["iteration"]: row for row in sweep} for opponent, sweep in sweeps.items()}
+    last, rows = settings.naive_iterations, {}
     for opponent, side in itertools.product(opponents, ("first", "second")):
         theirs = NAIVE[opponent, side]
-        sweep = sweeps[opponent]
         rows[f"{opponent}, as {side}"] = {
-            "iteration 1 %": study.Beside(theirs[0], wins(sweep[0], side)),
-            f"iteration {settings.naive_iterations} %": study.Beside(theirs[1], wins(sweep[-1], side)),
-            "different games at the end": sweep[-1]["distinct_games"],
+            "iteration 1 %": study.Beside(theirs[0], wins(after[opponent][1], side)),
+            f"iteration {last} %": study.Beside(theirs[1], wins(after[opponent][last], side)),
+            "different games at the end": after[opponent][last]["distinct_games"],
         }
     work.table("naive", "Naive self-play: wins of 100 (figures 4.1 and 4.2)", rows)
     figure, panels = style.panels(1, 2, title="Naive self-play", sharey=True)
@@ -367,42 +433,85 @@ def naive(work: study.Work[Settings]) -> None:
 
 def small(work: study.Work[Settings]) -> None:
     """Parallel self-play on the small board (tables 4.1 to 4.4, figures 4.3 to 4.6)."""
-    run = parallel(work, "small")
+    run = parallel(work, "small", whole=True)
+    run.keep()
+    training_figure(work, run)
     first, second = (published(text) for text in (SMALL_FIRST, SMALL_SECOND))
     matches(work, run, {"first": first, "second": second}, "4.1 to 4.4")
-    training_figure(work, run, "small")
+
+
+def small_truth(work: study.Work[Settings]) -> None:
+    """What that run knows of seen, neighbouring and random positions (figures 4.7 to 4.11), and how true its labels."""
+    generalisation(work, "small")
 
 
 def large(work: study.Work[Settings]) -> None:
-    """Parallel self-play on the large board (tables 4.5 to 4.8, figure 4.12)."""
+    """Parallel self-play on the large board (figure 4.12); what it knows (4.13 to 4.17), and how true its labels."""
+    need_table(game_of(work.settings, "large"))
+    run = parallel(work, "large", whole=True)
+    work.cost_of(run)
+    run.keep(*run.checkpoints)
+    training_figure(work, run)
+    generalisation(work, "large")
+
+
+def large_matches(work: study.Work[Settings]) -> None:
+    """The matches of that run (tables 4.5 to 4.8)."""
     run = parallel(work, "large")
     last = run.config.iterations
     theirs = {}
     for side, numbers in (("first", LARGE_FIRST[1:]), ("second", LARGE_SECOND[1:])):
         theirs[side] = {last: dict(zip(columns_of(OPPONENTS, (128, 512, 2048)), numbers))}
     matches(work, run, theirs, "4.5 to 4.8, after 70 hours")
-    training_figure(work, run, "large")
+
+
+def need_table(game: ChineseCheckers) -> None:
+    """Raises, before the work, where nobody could judge a run of the game later."""
+    if truth.solver_for(game, all_moves=True) is None:
+        raise ValueError(
+            f"the table of {game.size}x{game.size} with {game.pieces} pieces is not in the cache; make it first, or"
+            " finish it, with --only solved"
+        )
 
 
 def equal_time(work: study.Work[Settings]) -> None:
-    """The agent of one game at a time against that of many, trained for as long (tables 4.5 and 4.7, first column)."""
-    settings, run, other = work.settings, parallel(work, "large"), single(work, "large")
-    text = match_text(settings, f"az:{other.path}?sims={settings.match_samples - 1}", settings.match_samples)
-    row = at_the_end(work, run, text)
+    """The agent of one game at a time against that of many (tables 4.5 and 4.7, first column): its last weights, and
+    those which it had after as much time as the other was trained for.
+    """
+    settings, run, other = work.settings, parallel(work, "large", whole=True), single(work, "large")
     costs = {name: work.cost_of(one) for name, one in (("parallel", run), ("single", other))}
-    rows = {
-        "iterations": {name: one.config.iterations for name, one in (("parallel", run), ("single", other))},
-        "minutes": {name: cost["minutes"] for name, cost in costs.items()},
-        "games": {name: cost["games"] for name, cost in costs.items()},
-    }
+    other.keep()
+    minutes = {0: 0.0} | {row["iteration"]: row["seconds"] / 60 for row in training_rows(work, run)}
+    nearest = min(run.checkpoints, key=lambda iteration: abs(minutes[iteration] - costs["single"]["minutes"]))
+    after = {"parallel": run.config.iterations, "parallel, after as long": nearest}
+    rows = {"minutes": {name: minutes[iteration] for name, iteration in after.items()}}
+    rows["minutes"]["single"] = costs["single"]["minutes"]
+    rows["iterations"] = after | {"single": other.config.iterations}
+    rows["games"] = {"parallel": costs["parallel"]["games"], "single": costs["single"]["games"]}
     work.table("equal-time", "One game at a time, and many (thesis: 10 and 301 iterations in a week)", rows)
-    won = {
-        f"parallel agent as {side} player": {
-            "% won": study.Beside(theirs, wins(row, side)),
-            "different games": row["distinct_games"],
-        }
-        for side, theirs in (("first", LARGE_FIRST[0]), ("second", LARGE_SECOND[0]))
-    }
+    won = {}
+    for (name, iteration), random_plies in itertools.product(after.items(), (0, 2)):
+
+        def play(iteration: int = iteration, random_plies: int = random_plies) -> dict[str, Any]:
+            agents = (player(run, settings.match_samples, iteration), player(other, settings.match_samples))
+            return meeting(run.config.game, *agents, settings.pairs, random_plies, work.progress)
+
+        row = work.once(
+            f"large after {iteration} against large-single after {random_plies} random moves",
+            play,
+            **about(run),
+            single=other.identity,
+            iteration=iteration,
+            random_plies=random_plies,
+            samples=settings.match_samples,
+            pairs=settings.pairs,
+        )
+        for side, theirs in (("first", LARGE_FIRST[0]), ("second", LARGE_SECOND[0])):
+            opened = " from openings of two random moves" if random_plies else ""
+            won[f"{name}, as {side} player{opened}"] = {
+                "% won": study.Beside(None if random_plies else theirs, wins(row, side)),
+                "different games": row["distinct_games"],
+            }
     work.table("equal-time-match", "The parallel agent against the single one", won)
 
 
@@ -423,40 +532,46 @@ def matches(
     theirs: Mapping[str, Mapping[int, Mapping[str, int]]],
     tables: str,
 ) -> None:
-    """Matches of every checkpoint from the starting position, and of the last one from other openings."""
+    """Matches of the last weights against everybody, and of every checkpoint against some."""
     settings = work.settings
-    samples = settings.match_samples
-    texts = {
-        column: (opponent, searched)
-        for column, opponent, searched in zip(
-            columns_of(settings.opponents, settings.perfect_samples),
-            [*settings.opponents, *[PERFECT] * len(settings.perfect_samples)],
-            [*[samples] * len(settings.opponents), *settings.perfect_samples],
-        )
+    samples, last = settings.match_samples, run.config.iterations
+    played = {opponent: (opponent, samples) for opponent in settings.opponents}
+    perfect = zip(columns_of((), settings.perfect_samples), settings.perfect_samples)
+    played |= {column: (PERFECT, searched) for column, searched in perfect}
+    often = columns_of(settings.sweep_opponents, settings.sweep_perfect_samples)
+    sweeps = {
+        column: work.sweep(run, match_text(settings.sweep_pairs, *played[column]))
+        for column in often
+        if column in played
     }
-    sweeps = {column: work.sweep(run, match_text(settings, *about)) for column, about in texts.items()}
-    opened = {
-        column: at_the_end(work, run, match_text(settings, *about, random_plies=2))
-        for column, about in texts.items()
-    }
+    finals = {column: final_match(work, run, *about) for column, about in played.items()}
+    opened = {column: final_match(work, run, *played[column], random_plies=2) for column in sweeps}
     for side in ("first", "second"):
         rows: dict[str, dict[str, Any]] = {}
         for column, sweep in sweeps.items():
             for row in sweep:
-                known = theirs[side].get(row["iteration"], {}).get(column)
-                cells = rows.setdefault(f"iteration {row['iteration']}", {})
-                cells[column] = study.Beside(known, wins(row, side))
-            low, high = _interval(sweep[-1], side)
+                if row["iteration"] != last:
+                    known = theirs[side].get(row["iteration"], {}).get(column)
+                    cells = rows.setdefault(f"iteration {row['iteration']}", {})
+                    cells[column] = study.Beside(known, wins(row, side))
+        for column, final in finals.items():
+            known = theirs[side].get(last, {}).get(column)
+            cells = rows.setdefault(f"iteration {last}", {})
+            cells[column] = study.Beside(known, wins(final, side))
+            low, high = _interval(final, side)
             rows.setdefault("95 % interval of the last", {})[column] = f"{low:.0f} to {high:.0f}"
-            rows.setdefault("different games in the last", {})[column] = sweep[-1]["distinct_games"]
-            rows.setdefault("the last from openings of two random moves", {})[column] = wins(
-                opened[column], side
-            )
+            rows.setdefault("different games in the last", {})[column] = final["distinct_games"]
+        rows["the last from openings of two random moves"] = {
+            column: wins(row, side) for column, row in opened.items()
+        }
         work.table(
             f"{run.name}-as-{side}",
-            f"{run.name}: wins of 100 as {side} player (tables {tables})",
+            f"{run.name}: % won as {side} player (tables {tables})",
             rows,
-            notes=("From the starting position; of the different games both colours are counted.",),
+            notes=(
+                f"From the starting position, {settings.pairs} games as {side} player at the end, before"
+                f" {settings.sweep_pairs}; of the different games both colours are counted.",
+            ),
         )
     figure, panels = style.panels(1, 2, title=f"{run.name}: matches", sharey=True)
     for axes, side in zip(panels, ("first", "second")):
@@ -481,14 +596,19 @@ def draw_wins(axes: Any, sweep: Sequence[Mapping[str, Any]], side: str, label: s
     axes.fill_between(iterations, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
 
 
-def training_figure(work: study.Work[Settings], run: study.StudyRun, name: str) -> None:
-    """Seconds per game, games per iteration, states per game and results over iterations (figures 4.3 to 4.6, 4.12)."""
-    columns = ("seconds_per_game", "games_finished", "mean_plies", "first_player_score", "draws")
-    rows = work.once(
-        f"{name} training",
+def training_rows(work: study.Work[Settings], run: study.StudyRun) -> list[dict[str, Any]]:
+    """Of every iteration of a run: seconds so far, and what its games were like."""
+    columns = ("seconds", "seconds_per_game", "games_finished", "mean_plies", "first_player_score", "draws")
+    return work.once(
+        f"{run.name} training",
         lambda: [{"iteration": row["iteration"]} | {c: row.get(c) for c in columns} for row in run.metrics()],
         **about(run),
     )
+
+
+def training_figure(work: study.Work[Settings], run: study.StudyRun) -> None:
+    """Seconds per game, games per iteration, states per game and results over iterations (figures 4.3 to 4.6, 4.12)."""
+    rows, name = training_rows(work, run), run.name
     figure, (time_, games, plies, results) = style.panels(1, 4, size=(3.6, 3.0), title=f"{name}: self-play")
     x = [row["iteration"] for row in rows]
     for axes, column, label in (
@@ -506,34 +626,54 @@ def training_figure(work: study.Work[Settings], run: study.StudyRun, name: str) 
     work.figure(f"{name}-training", figure)
 
 
-def generalisation(work: study.Work[Settings]) -> None:
-    """Seen, neighbouring and random positions (figures 4.7 to 4.11 and 4.13 to 4.17), and how true the labels are."""
-    settings = work.settings
-    samples = ",".join(str(number - 1) for number in settings.policy_samples)
-    rows = {}
-    for board in ("small", "large"):
-        run = parallel(work, board)
-        asked = f"positions={settings.positions}&searched_positions={settings.searched_positions}"
-        text = f"accuracy?{asked}&policy_simulations={samples}&all_moves=1"
-        sweep, labels = work.sweep(run, text), work.sweep(run, "labels?all_moves=1")
-        draw_values(work, board, sweep, labels)
-        draw_policies(work, board, sweep)
-        end = sweep[-1]
-        rows[board] = {
-            "labels %": study.Beside(LABELS[board], 100 * labels[-1]["all"]["share"]),
-            **{f"value, {name} %": _percent(end[name]["value_where_it_matters"]["all"]) for name in SETS},
-            **{f"move, {name} %": _percent(end[name]["policy"]["all"]) for name in SETS},
-            **{
-                f"move with search, {name} %": _percent(end[name][f"policy_{samples.rsplit(',')[-1]}"]["all"])
-                for name in SETS
-            },
-        }
-    work.table(
-        "generalisation",
-        "Right by the solver, where it matters which move is made",
-        rows,
-        notes=(f"Searches with {settings.policy_samples[-1]} samples.",),
+def generalisation(work: study.Work[Settings], board: str) -> None:
+    """Seen, neighbouring and random positions, and how true the labels are."""
+    settings, run = work.settings, parallel(work, board, whole=True)
+    labels = work.sweep(run, "labels?all_moves=1")
+    sweep = work.sweep(
+        run, accuracy_text(settings, settings.sweep_searched_positions, settings.sweep_policy_samples)
     )
+    end = at_the_end(work, run, accuracy_text(settings, settings.searched_positions, settings.policy_samples))
+    draw_values(work, board, sweep, labels)
+    draw_policies(work, board, sweep)
+    rows: dict[str, dict[str, Any]] = {}
+    for name in SETS:
+        values, moves = end[name]["value_where_it_matters"], end[name]["policy"]
+        rows[f"values, {name}"] = _cells(values["all"], values)
+        rows[f"moves, {name}"] = _cells(moves["all"], moves)
+        for samples in settings.policy_samples:
+            found = end[name][f"policy_{samples - 1}"]
+            rows[f"moves, {name}, {samples} samples"] = _cells(found["all"], found)
+    told = labels[-1]
+    rows["labels"] = _cells(told["all"], told) | {
+        "% right": study.Beside(LABELS[board], _percent(told["all"]))
+    }
+    work.table(
+        f"{board}-truth",
+        f"{board}: right by the solver, where it matters which move is made; and all labels",
+        rows,
+    )
+
+
+def accuracy_text(settings: Settings, searched: int, samples: Sequence[int]) -> str:
+    """The judge of seen, neighbouring and random positions as a text."""
+    simulations = ",".join(str(number - 1) for number in samples)
+    return (
+        f"accuracy?positions={settings.positions}&searched_positions={searched}"
+        f"&policy_simulations={simulations}&all_moves=1"
+    )
+
+
+def _cells(share: Mapping[str, Any], by_player: Mapping[str, Any]) -> dict[str, Any]:
+    """A share with its interval, and for either player to move."""
+    low, high = (100 * end for end in share["interval"])
+    return {
+        "% right": _percent(share),
+        "95 % interval": f"{low:.1f} to {high:.1f}",
+        "of": share["of"],
+        "first to move": _percent(by_player["first_player"]),
+        "second to move": _percent(by_player["second_player"]),
+    }
 
 
 def _percent(share: Mapping[str, Any]) -> float | None:
@@ -560,7 +700,7 @@ def draw_policies(work: study.Work[Settings], board: str, sweep: Sequence) -> No
     for line, side in zip(grid, SIDES):
         for axes, name in zip(line, SETS):
             _draw_shares(axes, sweep, (name, "policy", side), "network", "--")
-            for samples in work.settings.policy_samples:
+            for samples in work.settings.sweep_policy_samples:
                 _draw_shares(axes, sweep, (name, f"policy_{samples - 1}", side), f"{samples} samples")
             axes.set(title=f"{name}, {side.replace('_', ' ')}", xlabel="iteration", ylabel="% right")
     grid[0][0].legend(fontsize="x-small")
@@ -580,7 +720,8 @@ def _draw_shares(axes: Any, sweep: Sequence, path: Sequence[str], label: str, st
 
 def adversary(work: study.Work[Settings]) -> None:
     """The adversary against the agent of the large board (tables 4.9 to 4.12), and one of its mistakes (A.5, A.6)."""
-    settings, run = work.settings, parallel(work, "large")
+    settings, run = work.settings, parallel(work, "large", whole=True)
+    need_table(run.config.game)
     found = {
         samples: at_the_end(work, run, mistakes_text(settings, "mistakes?", samples))
         for samples in settings.adversary_samples
@@ -680,7 +821,7 @@ def first_mistake(run: study.StudyRun, samples: int, pairs: int) -> dict[str, An
         pairs=pairs,
         random_plies=0,
     )
-    params = run.trained.load_agent(run.trained.snapshots[-1])
+    params = load_weights(run.agent())[1]
     played = match(params, None, keys.root(0, "judge")).played
     solver = truth.solver_for(config.game, all_moves=True)
     found = truth.find_mistakes(
@@ -713,11 +854,15 @@ def draw_mistake(work: study.Work[Settings], game: ChineseCheckers, one: Mapping
 
 def supervised_start(work: study.Work[Settings]) -> None:
     """Taught the truth about the seen positions, then self-play, then the adversary again (table 4.13)."""
-    settings, run = work.settings, parallel(work, "large")
-    taught = work.run(
-        "large-taught", taught_config(settings, run, settings.supervised_iterations, str(run.path))
-    )
+    settings, run = work.settings, parallel(work, "large", whole=True)
+    need_table(run.config.game)
+    config = taught_config(settings, run, settings.supervised_iterations, str(work.out / run.name))
+    taught = work.run("large-taught", config)
+    if not taught.is_kept():
+        run.path  # noqa: B018  # what it has seen is asked for, so that it is trained again if that is gone
+        taught.keep()
     begun = work.run("large-from-taught", run.config, begun_from=taught)
+    begun.keep()
     rows = {}
     for samples in settings.adversary_samples:
         text = mistakes_text(settings, "mistakes?", samples)
@@ -746,15 +891,16 @@ def taught_config(settings: Settings, run: study.StudyRun, iterations: int, data
         positions=settings.capacity_positions,
         batch_size=settings.batch_size,
         judged=settings.positions,
-        evaluate_every=settings.save_every,
+        evaluate_every=settings.taught_save_every,
         iterations=iterations,
-        save_every=settings.save_every,
+        save_every=settings.taught_save_every,
     )
 
 
 def capacity(work: study.Work[Settings]) -> None:
     """Can the network hold the truth? Taught random positions, asked about those seen in self-play (section 4.3)."""
-    settings, run = work.settings, parallel(work, "large")
+    settings, run = work.settings, parallel(work, "large", whole=True)
+    need_table(run.config.game)
     taught = work.run("large-capacity", taught_config(settings, run, settings.capacity_iterations, "solver"))
     found = work.once(
         "capacity",
@@ -812,10 +958,16 @@ def transfer(work: study.Work[Settings]) -> None:
     )
     cold = work.run("transfer-cold", config)
     warm = work.run("transfer-warm", config, begun_from=large_run)
-    text = match_text(
-        settings, f"az:{cold.path}?sims={settings.match_samples - 1}", settings.match_samples, 2
+    for run in (cold, warm):
+        run.keep()
+    agents = [player(run, settings.match_samples) for run in (warm, cold)]
+    row = work.once(
+        "transfer-warm against transfer-cold",
+        lambda: meeting(game, *agents, settings.pairs, 2, work.progress),
+        **about(warm),
+        samples=settings.match_samples,
+        pairs=settings.pairs,
     )
-    row = at_the_end(work, warm, text)
     rows = {
         f"as {side} player": {"% won": wins(row, side), "different games": row["distinct_games"]}
         for side in ("first", "second")
@@ -840,7 +992,7 @@ def opponents(work: study.Work[Settings]) -> None:
     ):
         found = work.once(
             f"{one} against {other}",
-            functools.partial(meeting, game, one, other, settings.pairs),
+            functools.partial(meeting, game, one, other, settings.pairs, 2, work.progress),
             game=str(game),
             pairs=settings.pairs,
         )
@@ -853,11 +1005,25 @@ def opponents(work: study.Work[Settings]) -> None:
     work.table("opponents", "The opponents among themselves", rows)
 
 
-def meeting(game: ChineseCheckers, one: str, other: str, pairs: int) -> dict[str, Any]:
-    """A match between two agents, from openings of two random moves."""
+def meeting(
+    game: ChineseCheckers,
+    one: str,
+    other: str,
+    pairs: int,
+    random_plies: int = 2,
+    progress: StagedProgress = lambda what, done, total: None,
+) -> dict[str, Any]:
+    """A match between two agents, from openings of so many random moves."""
     agents = (make_agent(in_full(text), game) for text in (one, other))
-    match = make_match(game, *agents, pairs=pairs, random_plies=2)
-    return parts.score_row(match(None, None, keys.root(0, "judge")))
+    match = make_match(game, *agents, pairs=pairs, random_plies=random_plies)
+    result = match(
+        None,
+        None,
+        keys.root(0, "judge"),
+        progress=lambda done, games: progress(f"playing {other}", done, games),
+    )
+    sides = {"as_first": result.first._asdict(), "as_second": result.second._asdict()}
+    return parts.score_row(result) | sides
 
 
 def costs(settings: Settings) -> list[study.Cost]:
@@ -867,22 +1033,32 @@ def costs(settings: Settings) -> list[study.Cost]:
     found.append(study.training_cost("self-play after a supervised start", runs["large"]))
     table = dataclasses.replace(game_of(settings, "large"), forward_only=False)
     found.append(
-        study.Cost("the table of the large board, unless it is there", hours=2 * estimate(table)[1] / 3600)
-    )
-    plies, games = 20, 2 * settings.pairs
-    for board, config in runs.items():
-        points = config.iterations // config.save_every
-        samples = settings.match_samples * len(settings.opponents) + sum(settings.perfect_samples)
-        found.append(study.judging_cost(f"matches, {board}", config, games * plies, samples, points))
-        asked = 3 * settings.searched_positions
-        found.append(
-            study.judging_cost(f"judging, {board}", config, asked, sum(settings.policy_samples), points)
+        study.Cost(
+            "two tables of the large board, unless they are there", hours=4 * estimate(table)[1] / 3600
         )
-    for config, iterations in (
-        (runs["large"], settings.supervised_iterations + settings.capacity_iterations),
-    ):
-        learned = 3.0 * iterations * settings.capacity_positions
-        found.append(study.Cost("supervised learning", config, learned))
+    )
+    searched = {  # samples per move of all matches of one checkpoint
+        "last": settings.match_samples * len(settings.opponents) + sum(settings.perfect_samples),
+        "each": settings.match_samples * len(settings.sweep_opponents) + sum(settings.sweep_perfect_samples),
+    }
+    for (board, config), moves in zip(runs.items(), (9, 17)):  # of the agent in a game
+        points = config.iterations // config.save_every + 1
+        for samples, pairs, often in (
+            (searched["last"], settings.pairs, 1),
+            (searched["each"], settings.pairs, 1),  # from other openings
+            (searched["each"], settings.sweep_pairs, points),
+        ):
+            found.append(study.judging_cost(f"matches, {board}", config, 2 * pairs * moves, samples, often))
+        for samples, asked, often in (
+            (settings.policy_samples, settings.searched_positions, 1),
+            (settings.sweep_policy_samples, settings.sweep_searched_positions, points),
+        ):
+            found.append(study.judging_cost(f"judging, {board}", config, 3 * asked, sum(samples), often))
+    games = 2 * 2 * settings.pairs * 17  # before and after the supervised start
+    found.append(study.judging_cost("the adversary", runs["large"], games, sum(settings.adversary_samples)))
+    iterations = settings.supervised_iterations + settings.capacity_iterations
+    learned = 3.0 * iterations * settings.capacity_positions
+    found.append(study.Cost("supervised learning", runs["large"], learned))
     return found
 
 
@@ -891,18 +1067,20 @@ STUDY = study.Study(
     __doc__,
     quick=quick(),
     full=full(),
-    stages={
+    stages={  # the cheapest and most telling first; what needs the large table together
         "opponents": opponents,
-        "solved": solved,
         "naive": naive,
         "small": small,
+        "small-truth": small_truth,
+        "solved": solved,
         "large": large,
-        "equal-time": equal_time,
-        "generalisation": generalisation,
         "adversary": adversary,
-        "supervised-start": supervised_start,
         "capacity": capacity,
+        "supervised-start": supervised_start,
+        "large-matches": large_matches,
+        "equal-time": equal_time,
         "transfer": transfer,
+        "as-published": as_published,
     },
     costs=costs,
 )

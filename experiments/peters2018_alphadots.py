@@ -1,7 +1,7 @@
 """AlphaDots: Dots and Boxes by deep networks and tree search. The experiments of Peters 2018.
 
     python -m experiments.peters2018_alphadots                     # all, with networks small enough for two cores
-    python -m experiments.peters2018_alphadots --only rules        # one of them, a stage below
+    python -m experiments.peters2018_alphadots --only rules strong # some of them, stages below
     python -m experiments.peters2018_alphadots --full --plan       # what the thesis's own sizes cost
 
 The thesis asks whether AlphaGo Zero can be had for one graphics card and three days; how well one convolutional network
@@ -15,15 +15,23 @@ alpha-beta, Dabble and QDab.
 What is ours and not theirs: networks see own and opponent's boxes (theirs, of the first and the second player, so that
 they do not know who is to move); matches of networks begin in safe fills, and draws are no wins, as there. Dabble and
 QDab are closed programs of others: in their place stands our solver with some seconds for a move, which then plays as
-hard does where it has proven nothing.
+hard does where it has proven nothing. With the quick settings a network sees a pixel per dot instead of the thesis's
+picture (a fifth of the work, and each convolution reaches twice as far), learns who wins instead of by how much, and
+its searches are Gumbel's: with PUCT's constant of 4, after 200 simulations a line with a prior of 0.1 and ten visits
+still has a bonus of 4 * 0.1 * 14 / 11 = 0.5, where a box on 5x5 is worth 0.04.
+The stages `strong` and `from_nothing`, and the rows named "further", are ours alone: they take the loop that learned
+3x3 from nothing to 5x5, and begin its games anywhere.
+
+Everything that is finished is kept beside the tables, weights in half precision: the folder of runs may go at any time,
+and only the run that was being trained begins anew.
 """
 
 import dataclasses
 import functools
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -31,14 +39,13 @@ import numpy as np
 from azjax.agents import dots_data, dots_games, make_agent
 from azjax.envs.dots_and_boxes import DotsAndBoxes
 from azjax.evaluation import dots_judges, gated_dots, match_openings
-from azjax.evaluation.arena import make_match
+from azjax.evaluation.arena import make_match, wilson_interval
 from azjax.learners import gated, supervised
 from azjax.nn.networks import NetworkConfig
 from azjax.plots import style
-from azjax.positions import labelled
 from azjax.theses import peters2018
-from azjax.training import checkpoint
-from azjax.training.config import TrainConfig
+from azjax.training import checkpoint, presets
+from azjax.training.config import OptimiserConfig, SearchConfig, TrainConfig
 from experiments import study
 
 RULES = ("easy", "medium", "hard")
@@ -48,15 +55,16 @@ RULES = ("easy", "medium", "hard")
 class Settings:
     """Sizes of everything. The thesis's samples are in millions, its networks have 8 blocks of 256 channels."""
 
+    tower: Literal["ours", "thesis"] = "ours"  # with what it sees, learns and searches
     blocks: int = 4
-    channels: int = 32
-    samples: int = 200_000  # that a network is taught
-    epochs: int = 3
-    learning_rate: float = 1e-3
-    batch_size: int = 128
+    channels: int = 40
+    samples: int = 500_000  # that a network is taught
+    epochs: int = 1
+    batch_size: int = 256
     augmented: bool = True  # show each sample turned by a random symmetry
-    games: int = 200  # of a match
-    final_games: int = 400  # of the matches after self-play
+    games: int = 400  # of a match without search
+    final_games: int = 1000  # of the matches after self-play
+    search_games: int = 200  # of a match with search
     rule_games: int = 10_000  # of rule-based players
     board: int = 5  # of the matches without another size
     sizes: tuple[int, ...] = (3, 5, 7, 10, 15)  # square boards that networks are carried to
@@ -68,35 +76,51 @@ class Settings:
         (5, 5),
     )  # large boards: A, B, C and D
     simulations: int = 200  # of a search where there is no clock
-    seconds: float = 1.0  # per move in the competition; theirs had 10
+    large_simulations: int = 32  # of one on boards larger than `large_from`
+    large_from: int = 10
+    problem_simulations: int = 1500  # of one for Berlekamp's problems
+    seconds: float = 1.0  # per move against alpha-beta and the solver; theirs had 10
+    strong_samples: int = 2_000_000  # that the strong network is taught
+    strong_iterations: int = 1600  # of its self-play, each of 1,024 positions
+    nothing_iterations: int = 1200  # of self-play from nothing
     strategies_board: int = 3
-    strategies_samples: int = 400_000
+    strategies_samples: int = 1_000_000
     strategies_iterations: int = 20
-    competition_iterations: int = 8
+    further_iterations: int = 1200  # of self-play by the loop of ours, from the same teacher
+    competition_samples: int = 500_000
+    competition_iterations: int = 32
     selfplay_samples: int = 512
     selfplay_epochs: int = 5
-    selfplay_simulations: int = 200
+    selfplay_simulations: int = 100
+    turns_simulations: int = 100  # the same where it searches whole turns
     gate_games: int = 1000
-    competition_games: int = 20
-    # Of the competition, each with and without search: taught, self-play by turns, self-play by lines.
-    variants: tuple[str, ...] = ("taught", "self-play by turns", "self-play by lines")
+    clocked_games: int = 10
+    # Of the competition, each with and without search: taught, self-play by turns, self-play by lines, and ours.
+    variants: tuple[str, ...] = ("taught", "self-play by turns", "self-play by lines", "strong")
+    clocked: tuple[str, ...] = ("taught", "strong")  # which of them meet alpha-beta and the solver
 
 
 QUICK = Settings()
 FULL = Settings(
+    tower="thesis",
     blocks=8,
     channels=256,
     samples=2_000_000,
-    epochs=1,
+    batch_size=128,
     games=1000,
     final_games=10_000,
+    search_games=100,
     sizes=tuple(range(3, 16)),
     simulations=1500,
+    large_simulations=1500,
     seconds=10.0,
+    strong_samples=4_000_000,
     strategies_samples=4_000_000,
-    competition_iterations=32,
+    competition_samples=4_000_000,
     selfplay_simulations=1000,
-    competition_games=100,
+    turns_simulations=1500,
+    clocked_games=100,
+    clocked=("taught", "self-play by turns", "self-play by lines", "strong"),
 )
 
 # Tables 2, 3, 4, 6, 7, 8, 9, 10 and 11 of the thesis, in percent of wins against easy, medium and hard.
@@ -156,6 +180,7 @@ T10 = {  # and the double deals in all games of a row; the thesis says 47.21 in 
     ("before", 15): (9.76, 0.0, 0.0, 779),
     ("after", 15): (5.96, 0.02, 0.0, 4669),
 }
+STRONGEST = (95, 89, 66)  # of table 11, the best of six
 T11 = {  # against easy, medium, hard, alpha-beta, and Dabble and QDab
     "taught": (69, 68, 39, 18, 0),
     "taught, search": (95, 83, 66, 10, 0),
@@ -170,21 +195,18 @@ def rules(work: study.Work[Settings]) -> None:
     """EasyMediumHard: the rule-based players against each other (table 2)."""
     board, games = square(work.settings.board), work.settings.rule_games
 
-    def cell(first: str, second: str) -> float:
+    def cell(first: str, second: str) -> dict[str, int]:
         return work.once(
             f"rules {first} {second} {board.rows}x{board.columns}",
-            lambda: share_of_wins(board, first, second, games),
+            lambda: rule_match(board, first, second, games),
             games=games,
             board=board.rows,
         )
 
-    rows = {
-        one: {
-            f"against {other}": study.Beside(theirs, 100 * cell(one, other))
-            for other, theirs in zip(RULES, T2[one])
-        }
-        for one in RULES
-    }
+    rows = {}
+    for one in RULES:
+        found = {f"against {other}": cell(one, other) for other in RULES}
+        rows[one] = in_percent(found, T2[one])
     work.table(
         "rules",
         f"Wins in percent, {games:,} games, {board.rows}x{board.columns}",
@@ -196,19 +218,24 @@ def rules(work: study.Work[Settings]) -> None:
     )
 
 
-def share_of_wins(board: DotsAndBoxes, one: str, other: str, games: int) -> float:
+def rule_match(board: DotsAndBoxes, one: str, other: str, games: int) -> dict[str, int]:
     """How often a level beats another, if each begins half of the games; draws are no wins."""
     half = games // 2
     starts = np.zeros((half, board.num_actions), bool)
-    wins = 0
+    wins, records = 0, []
     for first, second, seeds, sign in (
         (one, other, np.arange(half), 1),
         (other, one, np.arange(half, 2 * half), -1),
     ):
-        records = dots_games.play(board, first, starts, seeds, second=second)
-        margin = dots_games.cut(board, starts, records, np.zeros(half, np.int64)).margin
+        record = dots_games.play(board, first, starts, seeds, second=second)
+        margin = dots_games.cut(board, starts, record, np.zeros(half, np.int64)).margin
         wins += int(np.sum(sign * margin > 0))
-    return wins / (2 * half)
+        records.append(record)
+    return {
+        "wins": wins,
+        "games": 2 * half,
+        "distinct": sum(len(np.unique(record, axis=0)) for record in records),
+    }
 
 
 def data(work: study.Work[Settings]) -> None:
@@ -239,21 +266,18 @@ def data(work: study.Work[Settings]) -> None:
 
 def preliminary(work: study.Work[Settings]) -> None:
     """PreliminaryModelEvaluation: networks taught by each generator, without search (table 3)."""
-    kinds = {
-        "first-try": "first-try",
-        "basic-strategy": "basic-strategy",
-        "stage-one": "stage-one",
-        "AlphaZeroV1": "stage-one",
-        "AlphaZeroV5": "stage-two",
-        "AlphaZeroV7": "stage-three",
+    kinds = {  # and the kernel of the nets that go from picture to picture
+        "first-try": ("first-try", 3),
+        "basic-strategy": ("basic-strategy", 3),
+        "stage-one": ("stage-one", 5),
+        "AlphaZeroV1": ("stage-one", None),
+        "AlphaZeroV5": ("stage-two", None),
+        "AlphaZeroV7": ("stage-three", None),
     }
     rows = {}
-    for name, kind in kinds.items():
-        is_pixels = name in ("first-try", "basic-strategy", "stage-one")
-        path = taught(
-            work, f"preliminary {name}", dots_data.Recipe(kind), work.settings.small, is_pixels=is_pixels
-        )
-        rows[name] = against_rules(work, f"net:{path}", f"preliminary {name}", work.settings.board, T3[name])
+    for name, (kind, pixels) in kinds.items():
+        run = taught(work, kind, "hard", work.settings.small, pixels=pixels)
+        rows[name] = against_rules(work, Player(run), work.settings.board, T3[name])
     work.table(
         "preliminary",
         f"Wins in percent without search, {work.settings.board}x{work.settings.board}",
@@ -261,41 +285,95 @@ def preliminary(work: study.Work[Settings]) -> None:
         notes=(
             "All are taught as many samples; theirs differed. first-try, basic-strategy and stage-one are seven plain"
             " convolutions, here with one softmax over all lines.",
+            DIFFERENT,
         ),
     )
 
 
 def boards(work: study.Work[Settings]) -> None:
     """BoardPerformance: one network, taught on a small board, on growing boards (table 4)."""
-    path = main_network(work)
+    run = taught(work, "stage-four", "hard", work.settings.small)
     sizes = [size for size in work.settings.sizes if size in T4] or list(work.settings.sizes)
-    rows = {
-        f"{size}x{size}": against_rules(work, f"net:{path}", "main", size, T4.get(size)) for size in sizes
-    }
+    rows = {f"{size}x{size}": against_rules(work, Player(run), size, T4.get(size)) for size in sizes}
     rows_of, columns = work.settings.small
-    work.table("boards", f"Wins in percent without search, taught on {rows_of}x{columns}", rows)
+    title = f"Wins in percent without search, taught on {rows_of}x{columns}"
+    work.table("boards", title, rows, notes=(DIFFERENT,))
+
+
+def strong(work: study.Work[Settings]) -> None:
+    """Ours: taught on one board, then self-play there; with and without search, also on the largest board."""
+    before, run = strong_runs(work)
+    rows = {}
+    for name, player, size, theirs in (
+        ("taught", Player(before), work.settings.board, T11["taught"]),
+        ("strong", Player(run), work.settings.board, T11["taught"]),
+        ("strong, search", searching(work, run, work.settings.board), work.settings.board, STRONGEST),
+        ("strong", Player(run), max(work.settings.sizes), T7["B"].get(max(work.settings.sizes))),
+        ("strong, search", searching(work, run, max(work.settings.sizes)), max(work.settings.sizes), None),
+    ):
+        games = work.settings.search_games if player.search else work.settings.games
+        rows[f"{name}, {size}x{size}"] = against_rules(work, player, size, theirs, games=games)
+    work.table(
+        "strong",
+        f"A network of {work.settings.board}x{work.settings.board}: wins in percent",
+        rows,
+        notes=(
+            "Theirs: table 11 on 5x5 (with search the best of its six variants), table 7 on 15x15 (network B).",
+            f"Searches of {work.settings.simulations} simulations, on boards above {work.settings.large_from}"
+            f" {work.settings.large_simulations}.",
+        ),
+    )
+
+
+def from_nothing(work: study.Work[Settings]) -> None:
+    """Ours: the same self-play without any teacher."""
+    settings, shape = work.settings, (work.settings.board, work.settings.board)
+    run = finished(work, work.run("from nothing", loop_of(settings, shape, settings.nothing_iterations)))
+    rows = {
+        "from nothing": against_rules(work, Player(run), settings.board, None),
+        "from nothing, search": against_rules(
+            work, searching(work, run, settings.board), settings.board, None, games=settings.search_games
+        ),
+    }
+    title = f"Learned from nothing, {settings.board}x{settings.board}: wins in percent"
+    work.table("from_nothing", title, rows, notes=("The thesis wished for it, and had no machine for it.",))
 
 
 def berlekamp(work: study.Work[Settings]) -> None:
     """Berlekamp's 13 problems, S where a winning line is chosen, and the confusion board, with and without search."""
-    path, simulations = main_network(work), work.settings.simulations
-    variants = {"raw": f"net:{path}", "search": f"az:{path}?sims={simulations}&search=puct"}
-    variants["search over turns"] = f"{variants['search']}&turns=1"
+    simulations = work.settings.problem_simulations
     rows = {}
-    for name, text in variants.items():
-        found = work.once(f"berlekamp main {name}", functools.partial(solved, text), simulations=simulations)
-        theirs = T6.get(name)
-        rows[name] = {
-            "solved": study.Beside(theirs and theirs[1], found["solved"]),
-            "which": study.Beside(theirs and theirs[0], found["which"]),
-            "confusion board": "right" if found["not confused"] else "confused",
-        }
-    work.table("berlekamp", "Berlekamp's problems (theirs: AlphaZeroV7, 1,500 simulations)", rows)
+    for prefix, thesis, run in (
+        ("", T6, taught(work, "stage-four", "hard", work.settings.small)),
+        ("strong, ", T6_SELFPLAY, strong_runs(work)[1]),
+    ):
+        for name, search in (
+            ("raw", ""),
+            ("search", f"sims={simulations}"),
+            ("search over turns", f"sims={simulations}&turns=1"),
+        ):
+            player = Player(run, search)
+            found = player.once(work, "berlekamp", functools.partial(solved, player))
+            theirs = thesis.get(name)
+            rows[prefix + name] = {
+                "solved": study.Beside(theirs and theirs[1], found["solved"]),
+                "which": study.Beside(theirs and theirs[0], found["which"]),
+                "confusion board": "right" if found["not confused"] else "confused",
+            }
+    work.table(
+        "berlekamp",
+        f"Berlekamp's problems, {simulations:,} simulations",
+        rows,
+        notes=(
+            "Theirs: AlphaZeroV7, taught on boards up to 5x4, and beside the strong network Comp-SP, after self-play;"
+            " both with 1,500 simulations.",
+        ),
+    )
 
 
-def solved(text: str) -> dict[str, Any]:
+def solved(player: "Player") -> dict[str, Any]:
     """What an agent makes of Berlekamp's problems and of the confusion board."""
-    make = functools.partial(make_agent, text)
+    make = functools.partial(make_agent, player.text)
     answers = dots_judges.berlekamp(make, jax.random.key(0)).answers
     which = "".join("S" if answer else "F" for answer in answers)
     return {
@@ -309,81 +387,128 @@ def large_boards(work: study.Work[Settings]) -> None:
     """LargeBoards: is it better to teach on the large board or on a small one? (tables 7 and 8)"""
     thesis = T7 | T8
     for name, shape in zip("ABCD", work.settings.trained_on):
-        path = taught(work, f"large {name}", dots_data.Recipe("stage-four"), shape)
+        run = taught(work, "stage-four", "hard", shape)
         rows = {
-            f"{size}x{size}": against_rules(
-                work, f"net:{path}", f"large {name}", size, thesis[name].get(size)
-            )
+            f"{size}x{size}": against_rules(work, Player(run), size, thesis[name].get(size))
             for size in work.settings.sizes
         }
         title = f"Network {name}, taught on {shape[0]}x{shape[1]}: wins in percent without search"
-        work.table(f"large_{name}", title, rows)
+        work.table(f"large_{name}", title, rows, notes=(DIFFERENT,))
 
 
 def new_strategies(work: study.Work[Settings]) -> None:
     """NewStrategies: from a teacher who never double-deals to networks that do (tables 9 and 10)."""
-    settings, size = work.settings, work.settings.strategies_board
-    recipe = dots_data.Recipe("stage-four", teacher="medium")
-    before = taught(work, "strategies before", recipe, (size, size), samples=settings.strategies_samples)
-    after = selfplay(
-        work, "strategies after", before, (size, size), "medium", settings.strategies_iterations, turns=False
-    )
+    settings, shape = work.settings, (work.settings.strategies_board,) * 2
+    before = taught(work, "stage-four", "medium", shape, samples=settings.strategies_samples)
+    after = selfplay(work, "strategies after", before, shape, "medium", settings.strategies_iterations)
+    runs = {"before": before, "after": after}
+    if settings.further_iterations:
+        loop = loop_of(settings, shape, settings.further_iterations)
+        runs["further"] = finished(work, work.run("strategies further", loop, begun_from=before))
+    sizes = dict.fromkeys((*shape, *(other for other in (5, 15) if other in settings.sizes)))
     rows = {}
-    for board in dict.fromkeys((size, *(other for other in (5, 15) if other in settings.sizes))):
-        for name, path in (("before", before), ("after", after)):
-            theirs = T10.get((name, board))
-            label = f"strategies {name}"
-            rows[f"{name}, {board}x{board}"] = against_rules(
-                work, f"net:{path}", label, board, theirs, games=settings.final_games, count_deals=True
-            )
+    for size in sizes:
+        for name, run in runs.items():
+            theirs, games = T10.get((name, size)), settings.final_games
+            label = f"{name}, {size}x{size}"
+            rows[label] = against_rules(work, Player(run), size, theirs, games=games, count_deals=True)
     work.table(
         "new_strategies",
-        "Wins in percent without search, and double deals in all games of a row",
+        "Wins in percent without search, and how often the network double-deals in 1,000 games of a row",
         rows,
-        notes=(f"Theirs: 10,000 games against each; ours {settings.final_games:,}.",),
+        notes=(
+            f"Theirs: 10,000 games against each, all of which we take their double deals to be counted in; ours"
+            f" {settings.final_games:,}.",
+            f"after: {settings.strategies_iterations} times {settings.selfplay_samples} samples, as theirs. further:"
+            " the loop of ours from the same weights, whose games begin anywhere.",
+            DIFFERENT,
+        ),
     )
 
 
 def competition(work: study.Work[Settings]) -> None:
-    """Competition: six variants on 5x5 against all opponents, with a clock (table 11)."""
-    settings = work.settings
-    first = taught(work, "competition", dots_data.Recipe("stage-four"), settings.small)
-    seconds = settings.seconds
+    """Competition: variants with and without search on 5x5 against all opponents, some with a clock (table 11)."""
+    settings, seconds = work.settings, work.settings.seconds
+    first = taught(work, "stage-four", "hard", settings.small, samples=settings.competition_samples)
+    clocks = {
+        "alpha-beta": f"alphabeta?seconds={seconds}",
+        "solver (for Dabble and QDab)": f"perfect?seconds={seconds}",
+    }
     rows = {}
     for name in settings.variants:
-        turns = int(name == "self-play by turns")
-        path = first
-        if name != "taught":
-            path = selfplay(
+        by_turns = name == "self-play by turns"
+        if name == "taught":
+            run = first
+        elif name == "strong":
+            run = strong_runs(work)[1]
+        else:
+            run = selfplay(
                 work,
                 f"competition {name}",
                 first,
                 settings.small,
                 "hard",
                 settings.competition_iterations,
-                turns=bool(turns),
+                turns=by_turns,
             )
-        texts = {name: f"net:{path}", f"{name}, search": f"az:{path}?seconds={seconds}&turns={turns}&reuse=1"}
-        for label, text in texts.items():
-            rows[label] = against(
-                work,
-                text,
-                f"competition {label}",
-                settings.board,
-                {
-                    **{rule: rule for rule in RULES},
-                    "alpha-beta": f"alphabeta?seconds={seconds}",
-                    "solver (for Dabble and QDab)": f"perfect?seconds={seconds}",
-                },
-                T11[label],
-                games=settings.competition_games,
-            )
+        turns = "&turns=1" if by_turns else ""
+        for label, quiet, timed, games in (
+            (name, "", "", settings.games),
+            (
+                f"{name}, search",
+                f"sims={settings.simulations}{turns}",
+                f"seconds={seconds}{turns}&reuse=1",
+                settings.search_games,
+            ),
+        ):
+            theirs = T11.get(label, (None,) * 5)
+            rules = {rule: rule for rule in RULES}
+            cells = played(work, Player(run, quiet), settings.board, rules, games)
+            if name in settings.clocked:
+                cells |= played(work, Player(run, timed), settings.board, clocks, settings.clocked_games)
+            rows[label] = in_percent({f"against {other}": found for other, found in cells.items()}, theirs)
     work.table(
         "competition",
-        f"Wins in percent, {settings.board}x{settings.board}, {seconds:g} s per move",
+        f"Wins in percent, {settings.board}x{settings.board}",
         rows,
-        notes=("Theirs had 10 s; Dabble and QDab won every game against all six.",),
+        notes=(
+            f"Searches have {settings.simulations} simulations against easy, medium and hard, and {seconds:g} s per"
+            f" move against the others, as these ({settings.clocked_games} games); theirs had 10 s. Dabble and QDab won"
+            " every game against all six.",
+            DIFFERENT,
+        ),
     )
+
+
+DIFFERENT = (
+    "Smaller networks than theirs, see the settings in manifest.json; intervals are Wilson's, of 95 %."
+)
+
+
+class Player(NamedTuple):
+    """A run that plays: by its network alone, or with a search."""
+
+    run: study.StudyRun
+    search: str = ""  # its options; empty for none
+
+    @property
+    def text(self) -> str:
+        """The agent's text; the run is trained if need be."""
+        path = self.run.agent()
+        return f"az:{path}?{self.search}" if self.search else f"net:{path}"
+
+    def once(self, work: study.Work[Settings], what: str, make: Callable[[], Any], **settings: Any) -> Any:
+        """A result about this player, see `Work.once`."""
+        about = {name: part for name, part in self.run.identity.items() if name != "config"}
+        name = f"{self.run.name} {self.search} {what}".replace("  ", " ")
+        return work.once(name, make, config=self.run.config, search=self.search, **about, **settings)
+
+
+def searching(work: study.Work[Settings], run: study.StudyRun, size: int) -> Player:
+    """A run with the search for a board of that size."""
+    settings = work.settings
+    simulations = settings.large_simulations if size > settings.large_from else settings.simulations
+    return Player(run, f"sims={simulations}")
 
 
 def square(size: int) -> DotsAndBoxes:
@@ -392,237 +517,311 @@ def square(size: int) -> DotsAndBoxes:
 
 
 def network_of(settings: Settings) -> NetworkConfig:
-    """The thesis's tower, in the size of the settings."""
-    return peters2018.network(settings.blocks, settings.channels, 3)
+    """The tower in the size of the settings."""
+    if settings.tower == "thesis":
+        return peters2018.network(settings.blocks, settings.channels, 3)
+    return NetworkConfig(blocks=settings.blocks, channels=settings.channels)
 
 
-def game_of(shape: Sequence[int]) -> DotsAndBoxes:
-    """The board as networks learn it: margins, and the thesis's picture with the mover's own boxes."""
+def game_of(settings: Settings, shape: Sequence[int]) -> DotsAndBoxes:
+    """The board as networks learn it: the thesis's picture with the mover's own boxes, and margins; or ours."""
     rows, columns = shape
-    return DotsAndBoxes(rows, columns, reward="margin", observation="image")
+    if settings.tower == "thesis":
+        return DotsAndBoxes(rows, columns, reward="margin", observation="image")
+    return DotsAndBoxes(rows, columns)
+
+
+def search_of(settings: Settings, simulations: int) -> SearchConfig:
+    """The search of self-play, and of the agents that come of it."""
+    if settings.tower == "thesis":
+        return dataclasses.replace(peters2018.config(3, 3, 1).search, simulations=simulations)
+    return SearchConfig(kind="gumbel", simulations=simulations)
+
+
+def optimiser_of(settings: Settings, updates: int) -> OptimiserConfig:
+    """Adam and the weight decay of the thesis; or a rate that falls to nothing."""
+    if settings.tower == "thesis":
+        base = peters2018.config(3, 3, 1).optimiser
+        return dataclasses.replace(base, symmetries=settings.augmented)
+    return OptimiserConfig(
+        decay="cosine",
+        decay_steps=updates,
+        ema=0.99 if updates > 1000 else 0.9,
+        symmetries=settings.augmented,
+    )
 
 
 def teaching(
-    settings: Settings, shape: Sequence[int], samples: int, is_pixels: bool
+    settings: Settings, shape: Sequence[int], samples: int, pixels: int | None
 ) -> supervised.SupervisedConfig:
     """How a network is taught; an iteration goes through a tenth of the samples."""
     part = max(settings.batch_size, samples // 10)
-    game, network = game_of(shape), network_of(settings)
-    if is_pixels:
+    game, network = game_of(settings, shape), network_of(settings)
+    if pixels is not None:
         game = dataclasses.replace(game, observation="grey")
-        network = dataclasses.replace(network, tower="peters2018-pixels")
+        network = NetworkConfig(tower="peters2018-pixels", channels=settings.channels, kernel_size=pixels)
+    iterations = max(1, settings.epochs * samples // part)
     return supervised.SupervisedConfig(
         game=game,
         network=network,
-        optimiser=optimiser_of(settings),
+        optimiser=optimiser_of(settings, iterations * (part // settings.batch_size)),
+        search=search_of(settings, settings.simulations),
         data="samples",
         positions=part,
         batch_size=settings.batch_size,
         held_out=0.0,
-        iterations=max(1, settings.epochs * samples // part),
+        iterations=iterations,
         save_every=10,
     )
 
 
-def optimiser_of(settings: Settings):
-    """Adam and the weight decay of the thesis."""
-    base = peters2018.config(3, 3, 1).optimiser
-    return dataclasses.replace(base, learning_rate=settings.learning_rate, symmetries=settings.augmented)
-
-
 def taught(
     work: study.Work[Settings],
-    name: str,
-    recipe: dots_data.Recipe,
+    kind: str,
+    teacher: str,
     shape: Sequence[int],
     *,
     samples: int | None = None,
-    is_pixels: bool = False,
-) -> pathlib.Path:
-    """The folder of a network that has been taught by a recipe."""
-    samples = work.settings.samples if samples is None else samples
-    config = teaching(work.settings, shape, samples, is_pixels)
-    made = dataclasses.asdict(recipe) | {"samples": samples}
+    pixels: int | None = None,
+) -> study.StudyRun:
+    """A network that has been taught by a generator; stages that ask for the same get the same run.
 
-    def learn(folder: pathlib.Path, resume: bool) -> checkpoint.Run:
-        known = dots_data.make_samples(
-            config.game,
-            recipe,
-            samples,
-            make_agent,
-            lambda done, total: work.progress(f"samples of {name}", done, total),
-        )
-        labelled.write(folder.with_name(f"{folder.name}.npz"), config.game, known, made)
+    Args:
+      work: of the study.
+      kind: of the generator.
+      teacher: whose games.
+      shape: rows and columns.
+      samples: how many; default those of the settings.
+      pixels: the kernel of the thesis's first networks, from picture to picture; None for the tower.
+    """
+    samples = work.settings.samples if samples is None else samples
+    config = teaching(work.settings, shape, samples, pixels)
+    divisor = None if work.settings.tower == "thesis" else 1 / config.game.num_boxes  # who wins, and no more
+    recipe = dots_data.Recipe(kind, teacher=teacher, divisor=divisor)
+
+    def learn(
+        folder: pathlib.Path, resume: bool, start: pathlib.Path | None, progress: Callable[[int, int], None]
+    ) -> checkpoint.Run:
+        told = functools.partial(work.progress, f"samples of {name}")
+        known = dots_data.make_samples(config.game, recipe, samples, make_agent, told)
         return supervised.train(
             config,
             folder,
             supervised.from_positions(config, known),
             resume=resume,
-            watch=lambda row: work.progress(f"teaching {name}", row["iteration"], config.iterations),
+            init_from=start,
+            watch=lambda row: progress(row["iteration"], config.iterations),
             say=lambda line: None,
         )
 
-    return finished(work, name, config, learn)
+    drawn = "" if pixels is None else f"-pixels{pixels}"
+    name = f"{kind}-{teacher}-{shape[0]}x{shape[1]}-{samples}{drawn}"
+    about = {"recipe": dataclasses.asdict(recipe), "samples": samples}
+    return finished(work, work.run(name, config, lesson=study.Lesson(learn, about)))
 
 
 def selfplay(
     work: study.Work[Settings],
     name: str,
-    origin: pathlib.Path,
+    origin: study.StudyRun,
     shape: Sequence[int],
     teacher: str,
     iterations: int,
     *,
-    turns: bool,
-) -> pathlib.Path:
-    """The folder of a network after gated self-play from another's weights."""
+    turns: bool = False,
+) -> study.StudyRun:
+    """A network after gated self-play from another's weights."""
     settings = work.settings
-    thesis = gated.of_peters2018(
-        *shape, teacher=teacher, turns=turns, simulations=settings.selfplay_simulations, iterations=iterations
-    )
+    simulations = settings.turns_simulations if turns else settings.selfplay_simulations
     config = dataclasses.replace(
-        thesis,
+        gated.of_peters2018(
+            *shape, teacher=teacher, turns=turns, simulations=simulations, iterations=iterations
+        ),
+        game=game_of(settings, shape),
         network=network_of(settings),
         samples=settings.selfplay_samples,
         window=settings.selfplay_samples,
         epochs=settings.selfplay_epochs,
         gate_games=settings.gate_games,
     )
+    if settings.tower == "ours":  # the improved policy tells more than the move, of so few samples
+        config = dataclasses.replace(
+            config,
+            search=search_of(settings, simulations),
+            policy_target="visits",
+            optimiser=OptimiserConfig(learning_rate=5e-4, symmetries=settings.augmented),
+        )
 
-    def learn(folder: pathlib.Path, resume: bool) -> checkpoint.Run:
+    def learn(
+        folder: pathlib.Path, resume: bool, start: pathlib.Path | None, progress: Callable[[int, int], None]
+    ) -> checkpoint.Run:
         return gated.train(
             config,
             folder,
             *gated_dots.make_parts(config),
-            init_from=None if resume else origin,
+            init_from=start,
             resume=resume,
-            watch=lambda row: work.progress(f"self-play of {name}", row["iteration"], iterations),
+            watch=lambda row: progress(row["iteration"], iterations),
             say=lambda line: None,
         )
 
-    return finished(work, name, config, learn)
+    return finished(work, work.run(name, config, begun_from=origin, lesson=study.Lesson(learn, {})))
 
 
-def finished(work: study.Work[Settings], name: str, config: Any, learn) -> pathlib.Path:
-    """The folder of a run, which `learn` (folder, resume) begins or goes on with unless it is at its end."""
-    folder = work.out / name.replace(" ", "-")
-    begun = (folder / "config.json").exists()
-    if begun:
-        run = checkpoint.open_run(folder, config)
-        if max(run.iterations, default=0) >= run.config.iterations:
-            return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    if learn(folder, begun).interrupted:
-        raise study.Stopped
-    return folder
+def loop_of(settings: Settings, shape: Sequence[int], iterations: int) -> TrainConfig:
+    """The self-play that learned 3x3 from nothing (preset dots-3x3), on any board: half its games begin anywhere."""
+    config = presets.preset("dots-3x3", game_of(settings, shape))
+    return dataclasses.replace(
+        config,
+        network=network_of(settings),
+        optimiser=dataclasses.replace(config.optimiser, decay_steps=iterations * config.updates),
+        iterations=iterations,
+        save_every=max(1, iterations // 12),
+    )
 
 
-def main_network(work: study.Work[Settings]) -> pathlib.Path:
-    """The network of several stages: ours for AlphaZeroV7, taught by stage-four on the small board."""
-    return taught(work, "main", dots_data.Recipe("stage-four"), work.settings.small)
+def strong_runs(work: study.Work[Settings]) -> tuple[study.StudyRun, study.StudyRun]:
+    """The strong network as it was taught, and after self-play."""
+    settings = work.settings
+    shape = settings.board, settings.board
+    before = taught(work, "stage-three", "hard", shape, samples=settings.strong_samples)
+    loop = loop_of(settings, shape, settings.strong_iterations)
+    return before, finished(work, work.run("strong", loop, begun_from=before))
+
+
+def finished(work: study.Work[Settings], run: study.StudyRun) -> study.StudyRun:
+    """The run, trained to its end; its weights are kept, so that its folder may go."""
+    work.cost_of(run)
+    run.keep()
+    return run
 
 
 def against_rules(
     work: study.Work[Settings],
-    text: str,
-    label: str,
+    player: Player,
     size: int,
     theirs: Sequence[float] | None,
     *,
     games: int | None = None,
     count_deals: bool = False,
 ) -> dict[str, Any]:
-    """A row of a table: an agent against easy, medium and hard, and if asked for its double deals."""
-    opponents = {rule: rule for rule in RULES}
-    return against(work, text, label, size, opponents, theirs, games=games, count_deals=count_deals)
-
-
-def against(
-    work: study.Work[Settings],
-    text: str,
-    label: str,
-    size: int,
-    opponents: Mapping[str, str],
-    theirs: Sequence[float] | None,
-    *,
-    games: int | None = None,
-    count_deals: bool = False,
-) -> dict[str, Any]:
-    """A row of a table: an agent's wins against some opponents in percent, theirs beside ours."""
+    """A row of a table: a player against easy, medium and hard, and if asked for its double deals in 1,000 games."""
     games = work.settings.games if games is None else games
-    row: dict[str, Any] = {}
-    deals = 0
-    for number, (name, opponent) in enumerate(opponents.items()):
-        found = work.once(
-            f"{label} against {name} {size}x{size}",
-            functools.partial(match, work, text, opponent, size, games, label),
-            games=games,
-            opponent=opponent,
-        )
-        row[f"against {name}"] = study.Beside(theirs and theirs[number], 100 * found["wins"] / found["games"])
-        deals += found["double_deals"]
+    found = played(work, player, size, {rule: rule for rule in RULES}, games)
+    row = in_percent({f"against {rule}": match for rule, match in found.items()}, theirs or (None,) * 3)
     if count_deals:
-        row["double deals"] = study.Beside(theirs and theirs[-1], deals)
+        deals = 1000 * sum(match["double_deals"] for match in found.values()) / (len(RULES) * games)
+        row["double deals"] = study.Beside(theirs and theirs[-1] / 30, deals)  # theirs: in 3 x 10,000 games
     return row
 
 
-def match(
-    work: study.Work[Settings], text: str, opponent: str, size: int, games: int, label: str
-) -> dict[str, Any]:
-    """A match from safe fills, half of the games with each colour; and how often the agent has double-dealt."""
+def played(
+    work: study.Work[Settings], player: Player, size: int, opponents: Mapping[str, str], games: int
+) -> dict[str, dict[str, int]]:
+    """Matches of a player against some opponents, by their names."""
+    return {
+        name: player.once(
+            work,
+            f"against {name} {size}x{size}",
+            functools.partial(match, work, player, opponent, size, games),
+            games=games,
+            opponent=opponent,
+        )
+        for name, opponent in opponents.items()
+    }
+
+
+def in_percent(matches: Mapping[str, Mapping[str, int]], theirs: Sequence[float | None]) -> dict[str, Any]:
+    """Cells of a table: wins in percent beside theirs with intervals, and how many games there were."""
+    row: dict[str, Any] = {}
+    for (name, found), other in zip(matches.items(), theirs):
+        low, high = wilson_interval(found["wins"], found["games"])
+        row[name] = study.Beside(other, 100 * found["wins"] / found["games"])
+        row[f"95 %, {name.removeprefix('against ')}"] = f"{100 * low:.1f} to {100 * high:.1f}"
+    row["games each"] = ", ".join(str(games) for games in dict.fromkeys(m["games"] for m in matches.values()))
+    different, games = (sum(found[of] for found in matches.values()) for of in ("distinct", "games"))
+    row["different games"] = f"{different:,} of {games:,}"
+    return row
+
+
+def match(work: study.Work[Settings], player: Player, opponent: str, size: int, games: int) -> dict[str, int]:
+    """A match from safe fills, each played with both colours; and how often the player has double-dealt."""
     board = square(size)
-    agent, other = player(text, board), player(opponent, board)
+    title = f"{player.run.name} {player.search} against {opponent} {size}x{size}"
     pairs = math.ceil(games / 2)
     openings = match_openings.safe_openings(board, pairs, seed=1)
-    result = make_match(board, agent, other, pairs=pairs, openings=openings)(
-        None,
-        None,
-        jax.random.key(1),
-        progress=lambda done, total: work.progress(f"{label} against {opponent} {size}x{size}", done, total),
-    )
-    played = result.played
-    deals = dots_judges.count_double_deals(board, played.record, played.starts).by_player
+    result = make_match(
+        board, agent_of(player.text, board), agent_of(opponent, board), pairs=pairs, openings=openings
+    )(None, None, jax.random.key(1), progress=functools.partial(work.progress, title))
+    record, starts = result.played.record, result.played.starts
+    deals = dots_judges.count_double_deals(board, record, starts).by_player
     return {
         "wins": result.total.wins,
+        "draws": result.total.draws,
         "games": result.games,
         "distinct": result.distinct_games,
-        "double_deals": int(np.where(played.agent_first, deals[:, 0], deals[:, 1]).sum()),
+        "double_deals": int(np.where(result.played.agent_first, deals[:, 0], deals[:, 1]).sum()),
     }
 
 
 # Whoever is made once is compiled once, whomever it meets.
-player = functools.lru_cache(maxsize=16)(make_agent)
+agent_of = functools.lru_cache(maxsize=16)(make_agent)
 
 
 def costs(settings: Settings) -> list[study.Cost]:
     """What the parts ask of a machine: learning from a position counts as three evaluations of it."""
-    large = TrainConfig(game=game_of(settings.small), network=network_of(settings))
-    lessons = 3.0 * settings.epochs * settings.samples
-    tower_runs = 3 + 1 + len(settings.trained_on) + 1
-    searches = settings.selfplay_samples * (settings.selfplay_simulations + 1)
-    learned = 3.0 * settings.selfplay_samples * settings.selfplay_epochs
+
+    def on(shape: Sequence[int]) -> TrainConfig:
+        return TrainConfig(game=game_of(settings, shape), network=network_of(settings))
+
+    small, board = on(settings.small), (settings.board,) * 2
+    tiny = on((settings.strategies_board,) * 2)
     plies = 2 * settings.board * (settings.board + 1)
-    gate = settings.gate_games * plies
-    per_iteration = searches + learned + gate
-    clocked = 3 * 5 * settings.competition_games * plies / 2 * settings.seconds / 3600
+
+    def gated_cost(iterations: int, simulations: int) -> float:
+        searches = settings.selfplay_samples * (simulations + 1 + 3 * settings.selfplay_epochs)
+        return iterations * (searches + settings.gate_games * plies)
+
+    lesson = 3.0 * settings.epochs
+    strong_loop, nothing = (
+        loop_of(settings, board, iterations)
+        for iterations in (settings.strong_iterations, settings.nothing_iterations)
+    )
+    further = loop_of(settings, (settings.strategies_board,) * 2, max(1, settings.further_iterations))
+    searched = 3 * settings.search_games * plies / 2 * (settings.simulations + 1)
+    moves = len(settings.clocked) * settings.clocked_games * plies / 2 * settings.seconds / 3600
     return [
-        study.Cost("networks taught", large, tower_runs * lessons),
+        study.Cost("strong: taught", on(board), lesson * settings.strong_samples),
+        study.training_cost("strong: self-play", strong_loop),
+        study.Cost("strong: matches", on(board), 2 * searched),
+        study.Cost("new strategies: taught", tiny, lesson * settings.strategies_samples),
         study.Cost(
-            "new strategies",
-            large,
-            3.0 * settings.epochs * settings.strategies_samples
-            + settings.strategies_iterations * per_iteration,
+            "new strategies: gated",
+            tiny,
+            gated_cost(settings.strategies_iterations, settings.selfplay_simulations),
         ),
-        study.Cost(
-            "competition", large, 2 * settings.competition_iterations * per_iteration, hours=2 * clocked
+        study.training_cost("new strategies: further", further),
+        *(
+            study.Cost(f"large boards: {name}", on(shape), lesson * settings.samples)
+            for name, shape in zip("ABCD", settings.trained_on)
         ),
+        study.Cost("preliminary", small, 5 * lesson * settings.samples),
         study.Cost(
-            "matches without search",
-            large,
-            3.0
-            * settings.games
-            * sum(size * (size + 1) for size in settings.sizes)
-            * (1 + len(settings.trained_on)),
+            "competition",
+            small,
+            gated_cost(settings.competition_iterations, settings.selfplay_simulations)
+            + gated_cost(settings.competition_iterations, settings.turns_simulations)
+            + len(settings.variants) * searched,
+            hours=6 * moves,  # two opponents think, and in half of the games the player does too
+        ),
+        study.training_cost("from nothing", nothing),
+        *(
+            study.Cost(
+                f"matches without search, {size}x{size}",
+                on((size, size)),
+                3.0 * settings.games * size * (size + 1) * (1 + len(settings.trained_on)),
+            )
+            for size in settings.sizes
         ),
     ]
 
@@ -635,12 +834,14 @@ STUDY = study.Study(
     stages={
         "rules": rules,
         "data": data,
-        "preliminary": preliminary,
-        "boards": boards,
+        "strong": strong,
         "berlekamp": berlekamp,
-        "large_boards": large_boards,
         "new_strategies": new_strategies,
+        "boards": boards,
+        "large_boards": large_boards,
         "competition": competition,
+        "preliminary": preliminary,
+        "from_nothing": from_nothing,
     },
     costs=costs,
 )

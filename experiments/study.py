@@ -45,8 +45,9 @@ Then
 A stage does not remember that it is done: whatever takes long goes through `run`, `sweep` or `once`, which keep what
 they found, so that a stage that is run again, or was killed, only does what is missing, and writes its tables anew.
 
-- `run` gives a run of `azjax.train` (or of TD or evolution, by the class of its configuration) that is trained when
-  its weights are first needed, and goes on where it was stopped. Runs lie below --out, which git ignores.
+- `run` gives a run of `azjax.train` (or of TD or evolution, by the class of its configuration; or of a learner that
+  the study hands in) that is trained when its weights are first needed, and goes on where it was stopped. Runs lie
+  below --out, which git ignores.
 - `sweep` has a judge look at every checkpoint of a run; `once` keeps any result that is plain data.
 - Both keep their results in `points/` beside the tables, small enough for git: with them the tables can be made again
   without the runs. They say of which settings they are; with others they are refused, never overwritten.
@@ -70,6 +71,7 @@ import os
 import pathlib
 import platform
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -93,10 +95,16 @@ from azjax.evaluation.evaluate import evaluate
 from azjax.evaluation.judges import JudgeOptions
 from azjax.evaluation.statistics import Mean
 from azjax.learners import session
-from azjax.learners.supervised import SupervisedConfig
+from azjax.learners.supervised import SupervisedConfig, as_trained
 from azjax.plots import style
-from azjax.training import alphazero, checkpoint, profiling
-from azjax.training.config import TrainConfig, config_from_dict, config_to_dict
+from azjax.training import alphazero, checkpoint, distributed, profiling
+from azjax.training.config import (
+    ReplayConfig,
+    SelfplayConfig,
+    TrainConfig,
+    config_from_dict,
+    config_to_dict,
+)
 
 S = TypeVar("S")
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -151,6 +159,7 @@ class Study(Generic[S]):
 
     def main(self, arguments: Sequence[str] | None = None) -> None:
         """Reads the command line and runs."""
+        distributed.make_cores_devices()  # as `azjax train` does: a run takes a third of the time
         arguments = sys.argv[1:] if arguments is None else list(arguments)
         full = "--full" in arguments
         standard = self.full if full else self.quick
@@ -217,27 +226,49 @@ class Study(Generic[S]):
                     stage(work)
 
 
+Learn = Callable[[pathlib.Path, bool, pathlib.Path | None, Callable[[int, int], None]], checkpoint.Run]
+"""(folder, resume, file of the weights to begin with, progress (done, in all)) -> the run."""
+
+
+class Lesson(NamedTuple):
+    """A learner of a study's own."""
+
+    learn: Learn
+    about: dict[str, Any]  # what is learned, where the configuration does not say so: plain data
+
+
 class StudyRun:
     """A run of a study, trained when it is first needed."""
 
     def __init__(
-        self, work: "Work", name: str, config: Any, begun_from: "StudyRun | None", options: dict[str, Any]
+        self,
+        work: "Work",
+        name: str,
+        config: Any,
+        begun_from: "StudyRun | None",
+        lesson: Lesson | None,
+        whole: bool,
+        options: dict[str, Any],
     ):
         self.name = name
         self.config = config
-        self._work, self._begun_from, self._options = work, begun_from, options
+        self._work, self._begun_from, self._lesson, self._options = work, begun_from, lesson, options
+        self._whole = whole
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the run is, as plain data: its configuration, and the run whose weights it began with."""
+        """What the run is, as plain data: its configuration, what it learns, and whose weights it began with."""
         origin = {} if self._begun_from is None else {"begun_from": self._begun_from.name}
-        return {"config": _told(self.config), **origin}
+        lesson = {} if self._lesson is None else {"lesson": self._lesson.about}
+        return {"config": _told(self.config), **lesson, **origin}
 
     @functools.cached_property
     def trained(self) -> checkpoint.Run:
         """The run, after its last iteration; trained anew if its folder is gone and not all its weights were kept."""
         folder = self._work.out / self.name
-        if not (folder / "config.json").exists():
+        if self._whole and not (folder / "metrics.jsonl").exists():
+            shutil.rmtree(folder, ignore_errors=True)  # it was brought back, if it is there
+        elif not (folder / "config.json").exists():
             self._bring_back(folder)
         if self._is_finished(folder):
             run = checkpoint.open_run(folder, self.config, type(self.config))
@@ -265,10 +296,14 @@ class StudyRun:
         """
         for iteration in iterations or (self.config.iterations,):
             path = self._kept_weights(iteration)
-            if not path.exists():
+            if not self.is_kept(iteration):
                 params = self.trained.load_agent(iteration)
                 path.parent.mkdir(parents=True, exist_ok=True)
-                checkpoint.export_agent(path, _portable(self.config), params, half_precision=True)
+                checkpoint.export_agent(path, _portable(self._playing), params, half_precision=True)
+
+    def is_kept(self, iteration: int | None = None) -> bool:
+        """Whether `keep` has kept its weights after an iteration, None for the last."""
+        return self._kept_weights(self.config.iterations if iteration is None else iteration).exists()
 
     def agent(self, iteration: int | None = None) -> pathlib.Path:
         """A file of its weights after an iteration, None for the last; an agent's text is `az:FILE?sims=1000`.
@@ -277,11 +312,17 @@ class StudyRun:
         """
         iteration = self.config.iterations if iteration is None else iteration
         folder = self._work.out / self.name
-        if not self._is_finished(folder) and self._kept_weights(iteration).exists():
+        if not self._is_finished(folder) and self.is_kept(iteration):
             path = self._work.out / "kept" / f"{_file_name(self.name)}-{iteration}.npz"
             self._copy_kept(iteration, path)
             return path
         return self.path / "agents" / f"{iteration}.npz"
+
+    @property
+    def _playing(self) -> Any:
+        """The configuration under which its weights are saved: some learners save agents of a `TrainConfig`."""
+        config = getattr(self.config, "learning", self.config)
+        return as_trained(config) if isinstance(config, SupervisedConfig) else config
 
     def _kept_weights(self, iteration: int) -> pathlib.Path:
         return self._work.results / "agents" / f"{_file_name(self.name)}-{iteration}.npz"
@@ -290,19 +331,19 @@ class StudyRun:
         """Writes kept weights as a run does, with the configuration of now: files that it names may lie elsewhere."""
         kept = self._kept_weights(iteration)
         config, params = checkpoint.load_agent(kept)
-        then, now = (json.loads(json.dumps({"config": _told(one)})) for one in (config, self.config))
+        then, now = (json.loads(json.dumps({"config": _told(one)})) for one in (config, self._playing))
         if wrong := _difference(then, now, None):
             raise ValueError(
                 f"{kept} was found with other settings ({wrong}); move it away, or give other --out and --results"
             )
         path.parent.mkdir(parents=True, exist_ok=True)
-        checkpoint.export_agent(path, self.config, params)
+        checkpoint.export_agent(path, self._playing, params)
 
     def _bring_back(self, folder: pathlib.Path) -> None:
         """Makes the folder of the run again if all its weights were kept; it has no metrics and cannot go on."""
         if not isinstance(self.config, TrainConfig):
             return
-        if all(self._kept_weights(iteration).exists() for iteration in self.checkpoints):
+        if all(map(self.is_kept, self.checkpoints)):
             run = checkpoint.new_run(folder, self.config)
             run.begin()
             for iteration in self.checkpoints:
@@ -345,6 +386,9 @@ class StudyRun:
     def _train(self, folder: pathlib.Path, resume: bool) -> checkpoint.Run:
         show, total = self._work.progress, self.config.iterations
         title = f"training {self.name}"
+        if self._lesson is not None:
+            start = None if self._begun_from is None or resume else self._begun_from.agent()
+            return self._lesson.learn(folder, resume, start, functools.partial(show, title))
         if isinstance(self.config, TrainConfig):
             origin = {} if self._begun_from is None or resume else {"init_from": self._begun_from.agent()}
             return api.train(
@@ -397,17 +441,28 @@ class Work(Generic[S]):
         """Prints a line for people."""
         self._console.print(line, soft_wrap=True)
 
-    def run(self, name: str, config: Any, *, begun_from: StudyRun | None = None, **options: Any) -> StudyRun:
+    def run(
+        self,
+        name: str,
+        config: Any,
+        *,
+        begun_from: StudyRun | None = None,
+        lesson: Lesson | None = None,
+        whole: bool = False,
+        **options: Any,
+    ) -> StudyRun:
         """A run, trained when its weights are first needed.
 
         Args:
           name: of its folder; it may have slashes. Runs of one name must be of one configuration.
-          config: a TrainConfig, SupervisedConfig, TDConfig or ESConfig.
+          config: a TrainConfig, SupervisedConfig, TDConfig or ESConfig; with a lesson, any configuration.
           begun_from: a run whose weights this one begins with.
+          lesson: the learner, where `azjax.train` or that of the configuration's class would not do.
+          whole: more than its weights is asked for: a run of which weights alone are left is trained again.
           **options: of the learner's own function `train`, such as own parts. Unless
             `judge` is given, nobody judges while it trains: that is the sweep's affair.
         """
-        return StudyRun(self, name, config, begun_from, options)
+        return StudyRun(self, name, config, begun_from, lesson, whole, options)
 
     def sweep(
         self,
@@ -449,6 +504,10 @@ class Work(Generic[S]):
         """
         identity = {} if config is None else {"config": _told(config)}
         return self._kept_or_made(name, identity | what, make, config)
+
+    def has(self, name: str) -> bool:
+        """Whether a result of `sweep`, named by its run and its judge, or of `once` is kept."""
+        return self._kept_result(name).exists()
 
     def cost_of(self, run: StudyRun) -> dict[str, Any]:
         """Minutes, games and positions that a run has taken, kept as `once` keeps results."""
@@ -540,10 +599,13 @@ class Work(Generic[S]):
         self.results.mkdir(parents=True, exist_ok=True)
         atomic.write_text(self.results / "manifest.json", json.dumps(manifest, indent=1) + "\n")
 
+    def _kept_result(self, name: str) -> pathlib.Path:
+        return self.results / "points" / f"{_file_name(name)}.json"
+
     def _kept_or_made(
         self, name: str, what: dict[str, Any], make: Callable[[], Any], config: Any = None
     ) -> Any:
-        path = self.results / "points" / f"{_file_name(name)}.json"
+        path = self._kept_result(name)
         what = json.loads(json.dumps(what))
         if path.exists():
             kept = files.read_object(path, "kept result")
@@ -592,20 +654,20 @@ def cost_table(costs: Sequence[Cost]) -> RichTable:
 def seconds_per_evaluation(config: TrainConfig) -> float:
     """Seconds that a position takes the network in self-play's batches, if all devices work at once."""
     lanes = max(1, config.selfplay.lanes // jax.device_count())
-    batch = dataclasses.replace(
-        config.selfplay, lanes=config.replay.groups * -(-lanes // config.replay.groups)
-    )
-    return _seconds_per_evaluation(config.game, config.network, batch) / jax.device_count()
+    return _seconds_per_evaluation(config.game, config.network, lanes) / jax.device_count()
 
 
 @functools.lru_cache(maxsize=32)
-def _seconds_per_evaluation(game: Any, network: Any, selfplay: Any, calls: int = 2) -> float:
-    config = TrainConfig(game=game, network=network, selfplay=selfplay)
+def _seconds_per_evaluation(game: Any, network: Any, lanes: int, calls: int = 2) -> float:
+    # However a run plays and learns, any number of lanes is one that a replay of one group takes.
+    config = TrainConfig(
+        game=game, network=network, selfplay=SelfplayConfig(lanes=lanes), replay=ReplayConfig(groups=1)
+    )
     evaluate = profiling.network_calls(config, calls)
     jax.block_until_ready(evaluate())
     started = time.perf_counter()
     jax.block_until_ready(evaluate())
-    return (time.perf_counter() - started) / (calls * selfplay.lanes)
+    return (time.perf_counter() - started) / (calls * lanes)
 
 
 def markdown(
@@ -670,7 +732,9 @@ def _plain(value: Any) -> Any:
 
 
 def _portable(config: Any) -> Any:
-    """A configuration as it is on any machine: a file of openings is named without its folder."""
+    """A configuration as it is on any machine: files of openings and of labels are named without their folders."""
+    if isinstance(config, SupervisedConfig):
+        return dataclasses.replace(config, data=pathlib.PurePath(config.data).name)
     if not isinstance(config, TrainConfig):
         return config
     openings = pathlib.PurePath(config.selfplay.openings).name

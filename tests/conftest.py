@@ -104,6 +104,22 @@ def _forgotten_programs():
         _resident = resident
 
 
+@pytest.fixture
+def bucket(monkeypatch, tmp_path):
+    """An empty bucket, and an empty cache here."""
+    import fsspec
+    from etils import epath
+
+    from tests.buckets import Bucket
+
+    monkeypatch.setenv("AZJAX_CACHE", str(tmp_path / "cache"))
+    for name in ("gs", "gcs"):
+        fsspec.register_implementation(name, Bucket, clobber=True)
+    Bucket.store.clear()
+    Bucket.pseudo_dirs[:] = [""]
+    return epath.Path("gs://bucket")
+
+
 def pytest_collection_modifyitems(config, items):
     """Leaves out what --long asks for, and puts the files that take longest first; the rest stays in order."""
     if not config.getoption("--long"):

@@ -43,6 +43,7 @@ def train(folder: str, save_every: int, solve: bool, resume: bool) -> int:
     from azjax.training.step import DEVICES
     from tests.loop_cases import SIX, Walk, make_walk
 
+    loop.SHARED_SECONDS = 2.0  # one disk shows at once what is there
     mesh = training.make_mesh()
     divided, same = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((DEVICES,), ()))
     places = Walk(divided, same)

@@ -22,8 +22,12 @@ WINDOW = {
     "oldest": ("jax==0.7.2", "jaxlib==0.7.2", "flax==0.11.2"),
     "newest": ("jax", "jaxlib", "flax"),
 }
-# What the tests need beside azjax; a test of something else is left out where that is not installed.
-TESTS = ("pytest>=8", "hypothesis>=6.100", "choix>=0.3.5", "evosax>=0.3", "matplotlib>=3.9", "nbclient>=0.10")
+# What the tests need beside azjax: those that read a page in a browser or export a network leave themselves out.
+EXTRAS = "evosax,plots,serve,tensorboard"
+TESTS = (
+    *("pytest>=8", "hypothesis>=6.100", "choix>=0.3.5", "open_spiel>=1.6", "build>=1.2"),
+    *("ipykernel>=6", "nbclient>=0.10"),
+)
 NOT_ASKED = (  # of tools, or of versions that are developed with, rather than of azjax
     "not slow",
     "tests/whole/test_docs.py",
@@ -44,7 +48,7 @@ def make(end: str) -> pathlib.Path:
         venv.create(folder, with_pip=True)
         upgrade = ["--upgrade", "--upgrade-strategy", "eager"] if end == "newest" else []
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *upgrade]
-        subprocess.run([*install, *WINDOW[end], *TESTS, "--editable", ROOT], check=True)
+        subprocess.run([*install, *WINDOW[end], *TESTS, "--editable", f"{ROOT}[{EXTRAS}]"], check=True)
         stamp.write_text(asked, encoding="utf-8")
     return python
 

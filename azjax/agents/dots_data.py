@@ -63,7 +63,7 @@ Kind = Literal[
 class Recipe(Checked):
     """How samples are made; the defaults are those of Peters 2018."""
 
-    kind: Kind = "stage-four"
+    kind: Kind = "stage-four"  # how the positions come about, as in Peters 2018
     teacher: str = "hard"  # whose games: easy, medium, hard, or any other agent
     mean: Share = 0.5  # stage-four: of the lines that are left, as a share of all but two
     spread: Annotated[float, between(0, 10)] = 0.125  # stage-four: their standard deviation, likewise
@@ -72,7 +72,7 @@ class Recipe(Checked):
     divisor: Positive | None = None
     random_share: Share = 0.1  # stage-one, stage-two: of the positions that follow a random move
     removed: Share = 0.35  # safe fills: the lines taken away again, as a share of all lines
-    seed: Seed = 0
+    seed: Seed = 0  # of all draws
 
     def __post_init__(self):
         super().__post_init__()

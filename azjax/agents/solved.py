@@ -1,9 +1,10 @@
 """Players that know the truth: perfect, optimal, and Karki's (2024) adversary.
 
 Where the whole game is in a table (`azjax.solvers.tables`) they are device agents, with the table as their parameters.
-On larger boards of Hex and of Dots and Boxes the first two ask a solver for each position, on the host.
+In other games that have a solver the first two ask it for each position, on the host.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -17,8 +18,8 @@ from azjax.common.progress import Progress
 from azjax.envs.core import Game, GameState, random_action
 from azjax.envs.dots_and_boxes import DotsAndBoxes
 from azjax.envs.hex import Hex
-from azjax.solvers import has_solver, room_of
-from azjax.solvers.core import SearchingSolver, Solution, TooLargeError
+from azjax.solvers import has_solver, room_of, solved_games
+from azjax.solvers.core import HurryingSolver, SearchingSolver, Solution, TooLargeError
 from azjax.solvers.tables import Tables, Truth, has_table, truth_of
 
 Narrow = Callable[[GameState, np.ndarray, np.ndarray], np.ndarray]
@@ -45,9 +46,9 @@ def perfect(
 ) -> Agent:
     """Draws among all moves that keep the game's value; in lost positions, among those that resist longest.
 
-    Where there is a table, that is the most plies (unless it was solved without distances), or the best margin in Dots
-    and Boxes, which is known on larger boards too. On larger boards of Hex it is a move after which the winner still
-    needs the most stones.
+    Where there is a table, or a solver that knows how soon games end, that is the most plies (unless a table was solved
+    without distances), or the best margin in Dots and Boxes, which is known on larger boards too. On larger boards of
+    Hex it is a move after which the winner still needs the most stones.
 
     Args:
       game: the rules.
@@ -57,7 +58,7 @@ def perfect(
         won by a backward move alone.
       seconds: how long a solver may take for a question about a position, on boards without a table; there are one or
         two of them. Where it is not enough, the agent plays a move that is proven to win, else to draw; else, among
-        moves not proven to lose, as `hard` in Dots and Boxes, and as in lost positions in Hex.
+        moves not proven to lose, as `hard` in Dots and Boxes, as in lost positions in Hex, and any in other games.
       progress: called while a table is solved.
     """
     if has_table(game):
@@ -83,7 +84,7 @@ def optimal(
         return _best_by(truth, truth.merits, name)
     if has_solver(game):
         game = room_of(game).finest(game)
-    return _by_solver(game, _solver(game, seconds), name)
+    return _by_solver(game, _solver(game, seconds), name, hurries=True)
 
 
 def adversary(
@@ -192,8 +193,8 @@ def _value_then_resistance(truth: Truth) -> Callable[[Tables, GameState], jax.Ar
 def _solver(game: Game, seconds: float | None) -> SearchingSolver:
     if not has_solver(game):
         raise AgentError(
-            f"there is no solver for {game.name}, so nobody plays it perfectly; there are solvers for hex, "
-            "chinese_checkers and dots_and_boxes"
+            f"there is no solver for {game.name}, so nobody plays it perfectly; there are solvers for "
+            + ", ".join(solved_games())
         )
     try:
         return room_of(game).searching_solver(game, seconds)
@@ -201,8 +202,11 @@ def _solver(game: Game, seconds: float | None) -> SearchingSolver:
         raise AgentError(f"this game is too large for a perfect player: {error}") from error
 
 
-def _by_solver(game: Game, solver: SearchingSolver, name: str) -> Agent:
-    preference = _PREFERENCES[game.name](game, solver)
+def _by_solver(game: Game, solver: SearchingSolver, name: str, hurries: bool = False) -> Agent:
+    if game.name in _PREFERENCES:
+        preference = _PREFERENCES[game.name](game, solver)
+    else:
+        preference = _Preference(functools.partial(_by_speed, solver), everywhere=hurries)
     legal_of, choose = jax.jit(jax.vmap(game.legal_action_mask)), jax.jit(random_action)
 
     def moves_of(states: GameState) -> np.ndarray:
@@ -239,6 +243,12 @@ def _best_outcomes(solver: SearchingSolver, states: GameState) -> tuple[np.ndarr
     hopes = np.where(low == value[:, None], high, -np.inf)
     best = hopes == hopes.max(axis=1, keepdims=True)
     return best, np.where(value == high.max(axis=1), value, np.nan)
+
+
+def _by_speed(solver: HurryingSolver, states: GameState, moves: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """The moves that win soonest, or lose latest; all where nothing is proven."""
+    found = solver.quickest_actions(states)
+    return found | ~(np.abs(value[:, None]) > 0)
 
 
 class _MarginSolver(SearchingSolver, Protocol):
@@ -299,4 +309,4 @@ def _resist(game: Hex, solver: SearchingSolver) -> _Preference:
 _PREFERENCES: dict[str, Callable[..., _Preference]] = {
     Hex.name: _resist,
     DotsAndBoxes.name: _margin_or_hard,
-}  # of games without a table on some boards
+}  # of games without a table on some boards, whose solvers do not tell how soon games end

@@ -14,6 +14,7 @@ import numpy as np
 
 from azjax.common import memory
 from azjax.common.agent import Agent, AgentError, mark_not_finite
+from azjax.common.keys import stream
 from azjax.envs.core import Game, GameState
 from azjax.search import ReusingSearch
 from azjax.search import tree as trees
@@ -94,7 +95,7 @@ def thinking_agent(
     def think(params: AnyParams, key: jax.Array, state: GameState, new: list[Thought]) -> np.ndarray:
         deadline = None if seconds is None else time.perf_counter() + seconds
         start_key, key = jax.random.split(key)
-        thought = inherited(params, start_key, state) if reuse else None
+        thought = inherited(params, stream(key, "inherited tree"), state) if reuse else None
         if thought is None or thought.used + size > slots:
             thought = Thought(compiled.start(params, start_key, state), 1)
         tree, used = thought
@@ -113,6 +114,13 @@ def thinking_agent(
         action = answer(state, found.action)
         return np.asarray(mark_not_finite(action, jnp.isfinite(found.value)))[0]
 
+    def try_out(params: AnyParams, key: jax.Array, state: GameState) -> None:
+        start_key, search_key, advance_key = jax.random.split(key, 3)
+        tree = compiled.start(params, start_key, state)
+        found, tree = jax.block_until_ready(compiled.search_on(params, search_key, tree, jnp.int32(1)))
+        if reuse:
+            jax.block_until_ready(compiled.advance(params, advance_key, tree, found.action, state))
+
     is_ready = []
 
     def act(params: AnyParams, key: jax.Array, states: GameState) -> np.ndarray:
@@ -128,10 +136,7 @@ def thinking_agent(
                 answers[lane] = int(np.asarray(answer(state, jnp.argmax(row)[None].astype(jnp.int32)))[0])
                 continue
             if not is_ready:  # compiling is no thinking
-                tree = compiled.start(params, lane_key, state)
-                found, tree = jax.block_until_ready(compiled.search_on(params, lane_key, tree, jnp.int32(1)))
-                if reuse:
-                    jax.block_until_ready(compiled.advance(params, lane_key, tree, found.action, state))
+                try_out(params, stream(lane_key, "compiling"), state)
                 is_ready.append(True)
             answers[lane] = think(params, lane_key, state, new)
         thoughts[:] = [thought for number, thought in enumerate(thoughts) if number not in outgrown] + new

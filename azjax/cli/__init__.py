@@ -44,10 +44,21 @@ _BROKEN_PIPE = 141  # 128 + SIGPIPE, as shells count
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code. What a user got wrong is one line, not a traceback."""
+    _open_what_is_closed()
     code = _watched(arguments)
     if code and beside.is_busy():
         interrupts.leave_at_once(code)
     return code
+
+
+def _open_what_is_closed() -> None:
+    """A program that was started without input or output reads nothing and writes nowhere.
+
+    Else the next files that it opens would take their places, and be written to by whoever prints.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
 
 
 def _watched(arguments: Sequence[str] | None) -> int:
@@ -64,10 +75,21 @@ def _watched(arguments: Sequence[str] | None) -> int:
         except Exception as error:
             if watch.interrupted:  # compiled code makes errors of its own of an interruption
                 return watch.report()
-            if not isinstance(error, ValueError | OSError):
+            sentence = _sentence_of(error)
+            if sentence is None:
                 raise
-            print(f"azjax: {error}", file=sys.stderr)  # all our errors about what a user gave are ValueErrors
+            print(f"azjax: {sentence}", file=sys.stderr)
             return 2
+
+
+def _sentence_of(error: Exception) -> str | None:
+    """What to tell whoever gave the command; None of an error that is ours, and is told with its traceback."""
+    if isinstance(error, ValueError | OSError):  # all our errors about what a user gave are ValueErrors
+        return str(error)
+    if isinstance(error, RuntimeError) and str(error).startswith("Unable to initialize backend"):
+        reason = str(error).splitlines()[0].partition(" (")[0]
+        return f"JAX has none of the devices that it is to use ({reason}); see the variable JAX_PLATFORMS"
+    return None
 
 
 def _run(arguments: list[str]) -> int:
@@ -96,8 +118,14 @@ def _run(arguments: list[str]) -> int:
     from azjax.training import distributed  # not above: JAX takes a second, and Ctrl-C may come in it
 
     cache.keep_compiled_programs()
-    if name in ("train", "resume", "doctor"):  # here, because importing the command starts JAX's backend
+    if name in (
+        "train",
+        "resume",
+        "doctor",
+        "solve",
+    ):  # here, because importing a command starts JAX's backend
         distributed.make_cores_devices()
+    if name in ("train", "resume", "doctor"):
         place = _value_of("--distributed", rest)
         if place is not None:
             distributed.join_processes(place)

@@ -36,10 +36,9 @@ class DataCommand(Generic[G]):
     game: Annotated[G, tyro.conf.arg(name="")]
     recipe: Annotated[Recipe, tyro.conf.arg(name="")] = dataclasses.field(default_factory=Recipe)
     samples: Count = 100_000  # positions; whole games with kind sequence and training-sequence
-    out: pathlib.Path = pathlib.Path("samples.npz")
-    pictures: bool = (
-        False  # write the arrays input, policy and value as Peters 2018 has them, for other programs
-    )
+    out: pathlib.Path = pathlib.Path("samples.npz")  # the file that is written
+    # write the arrays input, policy and value as Peters 2018 has them, for other programs
+    pictures: bool = False
     json: bool = False  # print what was written as JSON
 
 

@@ -32,9 +32,8 @@ class EvaluateCommand:
         default_factory=judges.JudgeOptions
     )
     plot: bool = True  # draw the curves (needs matplotlib)
-    beside: tuple[
-        pathlib.Path, ...
-    ] = ()  # other runs, judged before, whose curves are drawn into the same picture
+    # other runs, judged before, whose curves are drawn into the same picture
+    beside: tuple[pathlib.Path, ...] = ()
     json: bool = False  # print all rows as one JSON object
 
 
@@ -48,9 +47,8 @@ def run(arguments: list[str]) -> None:
     )
     if command.plot:
         style.require_matplotlib()  # better to say it before the work than after
-    for other in command.beside:
-        open_judged(other)  # likewise
     run_folder = open_judged(command.run)
+    beside = _beside(command, max(run_folder.snapshots, default=0)) if command.plot else {}  # likewise
     with progress.bar() as bar:
         results = evaluate(run_folder, *command.judge, options=command.options, progress=bar)
     if command.plot:
@@ -58,9 +56,7 @@ def run(arguments: list[str]) -> None:
             names = [name for name in found.numbers() if not name.endswith("left_out")]  # the same all along
             lines = {name: curve.series(found.rows, name) for name in names}
             for other in command.beside:
-                rows = curve.Curve(other / "judges" / found.path.name).rows()
-                if not rows:
-                    raise ValueError(f"{other} has no results of {text} with these options; judge it first")
+                rows = beside[other, text]
                 lines |= {f"{other.name}: {name}": curve.series(rows, name) for name in names}
             curves.plot(found.path.with_suffix(".png"), lines, title=text)
     if command.json:
@@ -73,6 +69,19 @@ def run(arguments: list[str]) -> None:
             console.print(SCALE)
         for note in found.grid().notes:
             console.print(note)
+
+
+def _beside(command: EvaluateCommand, newest: int) -> dict[tuple[pathlib.Path, str], list[curve.Row]]:
+    """What each judge has found of each of the other runs, whose results are in files of the same names."""
+    found = {}
+    for other in command.beside:
+        open_judged(other)
+        for text in command.judge:
+            name = f"{judges.file_name(text, command.options, newest)}.jsonl"
+            found[other, text] = curve.Curve(other / "judges" / name).rows()
+            if not found[other, text]:
+                raise ValueError(f"{other} has no results of {text} with these options; judge it first")
+    return found
 
 
 def to_table(found: Evaluation, most: int = 6) -> Table:

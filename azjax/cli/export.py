@@ -10,7 +10,7 @@ import tyro
 from azjax.agents import ready
 from azjax.agents.trained import load_weights
 from azjax.cli import parsing, screen
-from azjax.common import files
+from azjax.common import files, remote
 from azjax.common.checked import Count
 from azjax.positions import drawn
 from azjax.training import export
@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> None:
     console = screen.console()
     if command.safetensors is not None:
         export.to_safetensors(command.safetensors, config, params)
-        console.print(f"The weights are in {command.safetensors}.")
+        console.print(f"The weights are in {remote.address(command.safetensors)}.")
     if command.onnx is not None:
         export.to_onnx(command.onnx, config, params)
         states = drawn.random_play_positions(config.game, jax.random.key(0), command.check)
@@ -60,10 +60,10 @@ def run(arguments: list[str]) -> None:
         apart = export.onnx_disagreement(command.onnx, config, params, observations)
         if apart > export.TOLERANCE:
             raise ValueError(
-                f"{command.onnx} answers otherwise than the network it was made of: {apart:.2g} apart in one of"
-                f" {len(observations)} positions, at most {export.TOLERANCE:.0e} was expected"
+                f"{remote.address(command.onnx)} answers otherwise than the network it was made of: {apart:.2g} apart"
+                f" in one of {len(observations)} positions, at most {export.TOLERANCE:.0e} was expected"
             )
         console.print(
-            f"The network is in {command.onnx}; in {len(observations)} positions onnxruntime and jax differ by"
-            f" at most {apart:.1g}."
+            f"The network is in {remote.address(command.onnx)}; in {len(observations)} positions onnxruntime and jax"
+            f" differ by at most {apart:.1g}."
         )

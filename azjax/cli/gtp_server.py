@@ -38,6 +38,7 @@ COLOUR_NAMES = ("black", "white")
 GAME_SECONDS = 1800.0  # of each player, as in MoHex
 LONGEST_LINE = 1 << 20  # characters of a command
 LARGEST_FILE = 1 << 24  # bytes of a game record
+MOST_THREADS = 1024  # of the solver, as of `azjax solve`
 
 
 class GtpError(Exception):
@@ -261,7 +262,7 @@ class Server:
 
     def time_left(self, colour: str | None = None, seconds: str | None = None, stones: str = "0") -> str:
         """Shows or sets a player's clock; it runs during `genmove`, but agents do not play by it."""
-        del stones  # the protocol has them for Go's overtime
+        _whole_number("the number of stones", stones)  # the protocol has them for Go's overtime
         if colour is None:
             black, white = self._seconds_left
             return f"Black: {black:g}, White: {white:g}"
@@ -346,6 +347,8 @@ class Server:
         number = _whole_number(key, value) if key == "threads" else _seconds(key, value)
         if number == 0:
             raise GtpError(f"syntax error: {key} must be above 0, not {_short(value)}")
+        if key == "threads" and number > MOST_THREADS:
+            raise GtpError(f"syntax error: threads must be at most {MOST_THREADS:,}, not {_short(value)}")
         self._solver_settings[key] = number
         if self._solver is not None:
             self._solver.close()

@@ -20,11 +20,12 @@ G = TypeVar("G")
 
 @dataclasses.dataclass(frozen=True)
 class MatchCommand(Generic[G]):
-    """Play many games between two agents; each opening is played with both colours, so that equals score 50 %."""
+    """Play many games between two agents; each opening with both colours, so that equal players score 50 %."""
 
     EXAMPLES: ClassVar = (
         "azjax match hex uct:400 uct:100 --size 5 --random-plies 2",
-        "azjax match runs/hex5 uct:200",
+        "azjax match hex5 uct:200 --random-plies 2",
+        "azjax match runs/hex5 hex5",
         "azjax match hex az:runs/hex5?sims=200 perfect --records games.sgf",
     )
 
@@ -39,7 +40,7 @@ class MatchCommand(Generic[G]):
     openings: pathlib.Path | None = None
     width: Count | None = None  # games that are searched side by side; default by device
     records: pathlib.Path | None = None  # write the games to this file: .sgf for Hex, else the plain notation
-    seed: Seed = 0
+    seed: Seed = 0  # of openings, and for agents that draw
     json: bool = False  # print JSON instead of a table
 
 

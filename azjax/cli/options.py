@@ -103,7 +103,7 @@ _EXAMPLE_PRESET = "hex5"
 
 
 def _about_games(game: Any, plays: bool = False) -> str:
-    run = "a run (its folder, or an agent.npz in it)"
+    run = "a run (its folder, an agent.npz in it, or a network that `azjax models` lists)"
     taken = (
         f"With {run} in the game's place, it is the first agent" if plays else f"{run.capitalize()} may stand"
     )

@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import io
 import os
+import re
 import sys
 from typing import Any
 
@@ -51,4 +52,6 @@ _ABOUT = "(what the command is about)"
 def explained(command: type, *notes: str) -> str:
     """What the help of a command says first: its docstring, notes, and its field `EXAMPLES`."""
     examples = "\n".join(f"  {example}" for example in command.EXAMPLES)
-    return "\n\n".join([inspect.getdoc(command), *notes, f"Examples:\n{examples}"])
+    # Its lines are as long as those of the source; the terminal's are made of whole paragraphs.
+    docstring = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(command))
+    return "\n\n".join([docstring, *notes, f"Examples:\n{examples}"])

@@ -37,6 +37,7 @@ class PlayCommand(Generic[G]):
     """Play against an agent in the terminal, or let two agents play, who take turns at moving first."""
 
     EXAMPLES: ClassVar = (
+        "azjax play hex5",
         "azjax play hex uct:1000 --size 5",
         "azjax play runs/hex5 --side second",
         "azjax play hex az:runs/hex5?sims=400 --hints perfect",
@@ -80,8 +81,7 @@ def run(arguments: list[str]) -> None:
         records.write_records(command.record, [record], append=True)
         console.print(f"The game is in {command.record}.")
     if command.draw is not None:
-        with atomic.replacing(command.draw) as partial:
-            records.draw(record).save(partial)
+        _draw(record, command.draw)
         console.print(f"The board is in {command.draw}.")
     if command.json:
         print(json.dumps(_as_json(command.game, record)))
@@ -110,7 +110,7 @@ def run_two(command: PlayCommand, console: Console) -> None:
             if command.record is not None:
                 records.write_records(command.record, [record], append=True)
             if command.draw is not None:  # the last one stays
-                records.draw(record).save(command.draw)
+                _draw(record, command.draw)
             if command.json:
                 print(json.dumps(_as_json(command.game, record)))
     console.print(f"{agents[0].name} {points[0]:g}, {agents[1].name} {points[1]:g}", markup=False)
@@ -156,6 +156,11 @@ def _show_move(
 
 def _show_nothing(before: GameState, after: GameState, action: int) -> None:
     del before, after, action
+
+
+def _draw(record: records.GameRecord, path: pathlib.Path) -> None:
+    with atomic.replacing(path) as partial:
+        records.draw(record).save(partial)
 
 
 def _as_json(game: Game, record: records.GameRecord) -> dict:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import tyro
 
 from azjax.cli import options, screen
-from azjax.common import files
+from azjax.common import files, remote
 from azjax.common.checked import Count, Number
 from azjax.training import profiling
 from azjax.training.config import TrainConfig
@@ -54,4 +54,5 @@ def run(arguments: list[str]) -> None:
         f" ({rows['peak_from']})."
     )
     if command.trace is not None:
-        console.print(f"The trace is in {command.trace}; see it with: xprof {command.trace}", soft_wrap=True)
+        trace = remote.address(command.trace)
+        console.print(f"The trace is in {trace}; see it with: xprof {trace}", soft_wrap=True)

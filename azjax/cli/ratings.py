@@ -19,10 +19,11 @@ from azjax.evaluation.ratings import Ratings, Score, bayesian_elo, maximum_likel
 class RatingOptions:
     """How players are rated."""
 
+    # by maximum likelihood, or by Bayesian Elo as in Jacobsen 2019
     rating: Literal["likelihood", "bayesian"] = "likelihood"
     prior: FromZero = 1.0  # likelihood: virtual games per player, half won; 0 for none
     anchor: str | None = None  # likelihood: the player whose rating is known; default the mean is 0
-    anchor_elo: float = 0.0
+    anchor_elo: float = 0.0  # likelihood: the rating of the anchor
 
 
 @dataclasses.dataclass(frozen=True)

@@ -38,9 +38,8 @@ class ServeCommand:
     runs: tyro.conf.Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="RUN")]] = ()
     """Folders of runs."""
     game: str | None = None  # what the page begins with; default the game of the first run, or Hex
-    agents: tuple[
-        str, ...
-    ] = ()  # texts of agents that may be played beside the common ones, such as gtp:mohex
+    # texts of agents that may be played beside the common ones, such as gtp:mohex
+    agents: tuple[str, ...] = ()
     suites: tuple[str, ...] = ()  # position files with solved positions, beside those that come with azjax
     port: Annotated[int, at_least(0), at_most(65535)] = 8477  # 0 for any that is free
     host: str | None = None  # the address to listen at for other machines, such as 0.0.0.0; asks for a token

@@ -48,12 +48,12 @@ class SolveCommand(Generic[G]):
     positions: pathlib.Path | None = None  # solve the positions of this file, one JSON object a line
     openings: bool = False  # classify every first move
     method: Literal["auto", "table", "search"] = "auto"  # Dots and Boxes: a table of the board, or a search
-    seconds: FromZero | None = (
-        None  # give up on a position (Chinese Checkers: refuse a board) that takes longer
-    )
+    # give up on a position (Chinese Checkers: refuse a board) that takes longer
+    seconds: FromZero | None = None
     gigabytes: Positive = 6.0  # refuse a table that needs more memory
     processes: Annotated[int, between(1, 1024)] = 1  # Hex: how many search side by side
-    distances: bool = True  # Chinese Checkers: also how far each position is from the end, a byte each
+    # Also how far the end is: Chinese Checkers, a byte for each position; Connect Four, which takes longer.
+    distances: bool = True
     save: pathlib.Path | None = None  # keep what was found out; Chinese Checkers goes on from what is there
     load: pathlib.Path | None = None  # begin with what such a file knows
     json: bool = False  # print JSON, one object a line
@@ -88,8 +88,9 @@ def solve_positions(command: SolveCommand) -> None:
         for game in games:
             rows = [row for row, position in enumerate(positions) if position.game == game]
             solver = _solver(command, game, bar)
-            solution = solver.solve(stack(positions[row].state for row in rows))
-            answers |= {row: answer_of(game, solution, i) for i, row in enumerate(rows)}
+            states = stack(positions[row].state for row in rows)
+            solution, plies = solver.solve(states), _plies(command, solver, states)
+            answers |= {row: answer_of(game, solution, i, plies) for i, row in enumerate(rows)}
             _finish(command, solver)
     if command.json:
         for row in range(len(positions)):
@@ -101,7 +102,7 @@ def solve_positions(command: SolveCommand) -> None:
         table.add_row(
             _name(position),
             _value_text(answer["value"]),
-            " ".join(answer["optimal"]),
+            _moves_text(answer),
             f"{answer['seconds']:.3g}",
         )
     screen.console().print(table)
@@ -115,7 +116,7 @@ def solve_start(command: SolveCommand) -> None:
     with progress.bar() as bar:
         solver = _solver(command, game, bar)
         values = opening_values(solver, start) if command.openings else None
-        answer = answer_of(game, solver.solve(start), 0)
+        answer = answer_of(game, solver.solve(start), 0, _plies(command, solver, start))
         _finish(command, solver)
     answer["seconds"] = time.perf_counter() - begin
     if hasattr(solver, "counts"):
@@ -133,10 +134,18 @@ def solve_start(command: SolveCommand) -> None:
     _show_start(screen.console(), game, answer)
 
 
-def answer_of(game: Game, solution: Solution, row: int) -> dict[str, Any]:
-    """One row of a solution, as it is printed: the value is None where it was not proven."""
+def answer_of(game: Game, solution: Solution, row: int, plies: np.ndarray | None = None) -> dict[str, Any]:
+    """One row of a solution, as it is printed: the value is None where it was not proven.
+
+    Args:
+      game: the rules.
+      solution: of a batch.
+      row: which of its positions.
+      plies: [batch, actions] from before each move to the end, where the solver tells, see `HurryingSolver`.
+    """
     actions = np.flatnonzero(solution.optimal[row]).tolist()
-    return {
+    speed = {} if plies is None else {"plies": [_number(plies[row, action]) for action in actions]}
+    return speed | {
         "value": _number(solution.value[row]),
         "optimal": [game.action_to_text(action) for action in actions],
         "optimal_actions": actions,
@@ -169,7 +178,7 @@ def _solver(command: SolveCommand, game: Game, bar: Callable[[str, int, int], No
     @functools.cache
     def say_how_long() -> None:  # once the work begins, and not where it is refused
         if command.positions is None and command.seconds is None and seconds > _WORTH_SAYING:
-            about = f"this takes about {seconds / 60:.0f} minutes on one core; --seconds limits it"
+            about = f"this takes about {seconds / 60:.0f} minutes; --seconds limits it"
             print(about, file=sys.stderr)
 
     def watch(done: int, total: int) -> None:
@@ -198,6 +207,13 @@ def _solver(command: SolveCommand, game: Game, bar: Callable[[str, int, int], No
     return solver
 
 
+def _plies(command: SolveCommand, solver: Solver, states: GameState) -> np.ndarray | None:
+    """How far the end is after each move, if the solver tells and that is wanted."""
+    if not command.distances or not hasattr(solver, "move_plies"):
+        return None
+    return solver.move_plies(states)
+
+
 def _finish(command: SolveCommand, solver: Solver) -> None:
     if command.save is not None:
         solver.save(command.save)
@@ -217,6 +233,14 @@ def _value_text(value: int | None) -> str:
     return "unknown" if value is None else f"{value:+d}" if value else "0"
 
 
+def _moves_text(answer: dict[str, Any]) -> str:
+    """The optimal moves, with the plies to the end where they are known."""
+    plies = answer.get("plies", [None] * len(answer["optimal"]))
+    return " ".join(
+        move if number is None else f"{move} (in {number})" for move, number in zip(answer["optimal"], plies)
+    )
+
+
 def _name(position: PositionLine) -> str:
     """How a line of the file gave the position."""
     if "position" in position.fields:
@@ -229,7 +253,7 @@ def _show_start(console: Console, game: Game, answer: dict[str, Any]) -> None:
         f"{_described(game)}: {_value_text(answer['value'])} for the first player, in {answer['seconds']:.3g} s"
     )
     if "openings" not in answer:
-        console.print(f"optimal: {' '.join(answer['optimal'])}" if answer["proven"] else "not proven in time")
+        console.print(f"optimal: {_moves_text(answer)}" if answer["proven"] else "not proven in time")
     else:
         console.print(_OPENINGS.get(game.name, _opening_table)(game, answer["openings"]))
     for name, count in answer.get("counts", {}).items():

@@ -47,9 +47,8 @@ class BuildCommand(Generic[G]):
         default_factory=suite_building.Recipe
     )
     processes: Count = 1  # that solve side by side, where the solver can
-    proofs: pathlib.Path | None = (
-        None  # keeps what is proven, so that the same command goes on where it was stopped
-    )
+    # keeps what is proven, so that the same command goes on where it was stopped
+    proofs: pathlib.Path | None = None
     json: bool = False  # print the counts as JSON
 
 
@@ -90,7 +89,8 @@ def run(arguments: list[str]) -> None:
 
 def build(command: BuildCommand, arguments: list[str]) -> None:
     """Makes a suite and writes it, with its recipe beside it."""
-    from azjax.solvers import make_solver
+    from azjax.solvers import make_solver, room_of
+    from azjax.solvers.core import Wishes
 
     recipe, game = command.recipe, command.game
     beside = command.out.with_suffix(".recipe.json")
@@ -98,10 +98,8 @@ def build(command: BuildCommand, arguments: list[str]) -> None:
     files.writable_path(beside, command.out, *recipe.records)
     if command.proofs is not None:
         files.writable_path(command.proofs, command.out, beside, *recipe.records)
-    # Only searches can be limited; a table is complete.
-    options = {"hex": ("nodes", "seconds"), "dots_and_boxes": ("seconds",)}.get(game.name, ())
-    options = {name: getattr(recipe, name) for name in options}
-    options |= {"processes": command.processes} if game.name == "hex" else {}
+    wishes = Wishes(recipe.seconds, processes=command.processes, nodes=recipe.nodes)
+    options = room_of(game).options(wishes)
     presets = {name: theses.preset(name) for name in theses.preset_names()}
     with progress.bar() as bar:
         built = suite_building.build(

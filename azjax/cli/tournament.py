@@ -35,6 +35,7 @@ class TournamentCommand(RatingOptions, Generic[G]):
     players: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="A B ...")] = tyro.MISSING
     """Agents, such as random, uct:200 or az:runs/hex5?sims=64."""
     out: pathlib.Path = pathlib.Path("tournament.jsonl")  # the results; pictures and tables go beside it
+    # everybody meets everybody, or players climb while they score more than half against the next above
     kind: Literal["round-robin", "ladder"] = "round-robin"
     pairs: Count = 20  # openings of a match, each played with both colours
     # Other numbers of pairs: NAME=N in all matches of a player, NAME vs NAME=N in one, 0 in none; the last that fits.
@@ -44,7 +45,7 @@ class TournamentCommand(RatingOptions, Generic[G]):
     openings: pathlib.Path | None = None
     records: pathlib.Path | None = None  # add the games to this file: .sgf for Hex, else the plain notation
     pgn: pathlib.Path | None = None  # the results for other rating programs, and for `azjax ratings`
-    seed: Seed = 0
+    seed: Seed = 0  # of openings, and for agents that draw
     json: bool = False  # print JSON instead of tables
 
 

@@ -42,7 +42,9 @@ def watching(console: Console, iterations: int) -> Iterator[Watch]:
             for line in judgement_lines(row):
                 console.print(line)
                 if is_first:
-                    console.print(f"{SCALE} In brackets stand the 95 % interval, and how many games differ.")
+                    console.print(
+                        f"{SCALE} In brackets stand the 95 % interval, the games, and how many of them differ."
+                    )
                 is_first = False
 
         yield Watch(row, stage)

@@ -46,6 +46,11 @@ def write_bytes(path: str | os.PathLike, content: bytes) -> None:
         file.write(content)
 
 
+def append(path: str | os.PathLike, content: str | bytes) -> None:
+    """Adds text (in UTF-8) or bytes to the end of a local file, whole or not at all."""
+    whole.append(pathlib.Path(path), content.encode() if isinstance(content, str) else content)
+
+
 def is_partial(path: pathlib.Path) -> bool:
     """Whether a file is what a writer that is at work, or was killed, has written so far."""
     return path.name.startswith(".") and whole.PARTIAL in path.name

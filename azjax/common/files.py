@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from azjax.common import remote
+from azjax.common import remote, whole
 
 LONGEST_TEXT = 2**30  # bytes; beyond that a text file was not meant
 ALIGNMENT = 64  # bytes, as JAX wants arrays that it uses where they are
@@ -122,7 +122,7 @@ def read_arrays(
         that `write_arrays` has written. They cannot be written to.
     """
     try:
-        with _opened(path, what) as file, zipfile.ZipFile(file) as archive:
+        with _opened(path, what, from_anywhere=True) as file, zipfile.ZipFile(file) as archive:
             size = os.fstat(file.fileno()).st_size
             return {
                 member.filename.removesuffix(".npy"): _array(archive, member, size, mapped)
@@ -151,6 +151,14 @@ def writable_path(path: str | os.PathLike, *others: str | os.PathLike | None) ->
     folder = path.parent
     if path.is_dir():
         raise FileError(f"{path} is a folder; name a file to write")
+    try:
+        whole.check_is_a_file(path)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            whole.new_name(path).stat()  # its own name may just fit where that of its beginning does not
+    except OSError as error:
+        raise FileError(
+            str(error) if error.filename is None else f"{path} cannot be written: {error.strerror}"
+        ) from error
     if not folder.exists():
         raise FileError(f"there is no folder {folder} to write {path.name} to; make it first")
     if not folder.is_dir():
@@ -177,13 +185,16 @@ def writable_folder(path: str | os.PathLike) -> pathlib.Path:
 
 
 @contextlib.contextmanager
-def _opened(path: str | os.PathLike, what: str) -> Iterator[BinaryIO]:
+def _opened(path: str | os.PathLike, what: str, *, from_anywhere: bool = False) -> Iterator[BinaryIO]:
+    """A file that is there; `from_anywhere`, of which any place can be read, as no pipe allows."""
     name = remote.address(path)
     try:
         path = remote.fetched(path)
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode):
             raise FileError(f"{name} is a folder, expected a {what}")
+        if stat.S_ISFIFO(mode) and from_anywhere:
+            raise FileError(f"{name} is a pipe, expected a {what}")
         if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):  # others, such as /dev/zero, may never end
             raise FileError(f"{name} is a device, expected a {what}")
         with open(path, "rb") as file:

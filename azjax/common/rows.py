@@ -22,6 +22,11 @@ def number_in(row: Row, name: str | Sequence[str]) -> float:
     return float(value) if isinstance(value, int | float) and is_finite(value) else math.nan
 
 
+def with_updates(rows: Iterable[Row]) -> list[Row]:
+    """The lines of iterations with updates: while the replay fills there are none, and the loss is 0."""
+    return [row for row in rows if number_in(row, "loss.total") != 0]
+
+
 def names_in(rows: Iterable[Row], part: str) -> list[str]:
     """The names of what any of the rows tell of in a part, such as the opponents of `evaluation`, in their order."""
     told = (row.get(part) for row in rows)

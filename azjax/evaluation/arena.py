@@ -129,7 +129,7 @@ class MatchResult(NamedTuple):
     _repr_html_ = tables.as_html
 
 
-SCALE = "A score of 50 % is what equals get: each opening is played with both colours."
+SCALE = "Equal players score 50 %: each opening is played with both colours."
 """For whoever reads a score."""
 
 

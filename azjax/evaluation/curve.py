@@ -69,8 +69,7 @@ class Curve:
             progress(len(iterations) - len(missing) + number, len(iterations))
             row = {"iteration": iteration, **judge(iteration)}
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+            atomic.append(self.path, json.dumps(row) + "\n")
         return self.rows()
 
 

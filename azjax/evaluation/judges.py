@@ -54,7 +54,7 @@ class JudgeOptions(Checked):
     # Chinese Checkers: judge forward moves by the values of the game with all moves, as Karki 2024.
     all_moves: bool = False
     unopened: bool = False  # suite: leave out what any preset opens games with, as the suite's file says
-    seed: Seed = 0
+    seed: Seed = 0  # of the positions and games that are drawn
 
 
 # How options are read from a judge's text; `JudgeOptions` checks their ranges.
@@ -432,16 +432,18 @@ def _mistakes(context: Context, opponent: str) -> Judge:
         result = play(point.params)
         played, known = result.played, context.newest().played().states
 
+        moves = ground_truth.judge_moves(
+            solver,
+            played.record,
+            np.where(played.agent_first, 0, 1),
+            known,
+            skip=played.opening_plies,
+            opened=openings_of(context.config),
+            starts=played.starts,
+        )
+
         def counts(which: np.ndarray) -> dict[str, Any]:
-            found = ground_truth.count_mistakes(
-                solver,
-                played.record[which],
-                np.where(played.agent_first[which], 0, 1),
-                known,
-                skip=played.opening_plies[which],
-                opened=openings_of(context.config),
-                starts=[start for start, wanted in zip(played.starts, which) if wanted],
-            )
+            found = ground_truth.count_mistakes(moves, which)
             return {name: count.as_dict(int(which.sum())) for name, count in found.items()}
 
         first = np.asarray(played.agent_first)

@@ -123,8 +123,8 @@ def draw(record: GameRecord, ply: int | None = None, *, theme: str = "light", sc
 def write_records(path: str | os.PathLike, records: Iterable[GameRecord], *, append: bool = False) -> None:
     """Writes games to a file, as SGF if its name ends in `.sgf`."""
     to_text = to_sgf if _is_sgf(path) else to_plain
-    with open(path, "a", encoding="utf-8") if append else atomic.writing(path) as file:
-        file.writelines(to_text(record) + "\n" for record in records)
+    text = "".join(to_text(record) + "\n" for record in records)
+    (atomic.append if append else atomic.write_text)(path, text)
 
 
 def check_path(path: str | os.PathLike, game: Game, *others: str | os.PathLike | None) -> None:

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from azjax import agents, positions
-from azjax.common import files
+from azjax.common import atomic, files
 from azjax.common.checked import Checked, ConfigError, Count, Number, Positive, Seed, at_least, at_most
 from azjax.common.progress import StagedProgress
 from azjax.envs.core import Game, GameError, GameState, random_action
@@ -53,14 +53,14 @@ class Recipe(Checked):
     fewest_moves: Number = 0  # positions with fewer moves made are left out before they are solved
     most_moves: Count | None = None  # likewise those with more
     most_candidates: Count | None = None  # solve no more positions than this, drawn at random
-    min_winning: Count = 1
-    max_winning: Count = 5
+    min_winning: Count = 1  # positions with fewer winning moves are left out
+    max_winning: Count = 5  # likewise those with more
     a_colour: Count | None = None  # positions; default half of the rarer colour's, at most 250
     hardest_first: bool = True  # within a bin; else in random order
     fewest_nodes: Number = 0  # leave out positions whose winning moves take less to prove, by the median
     nodes: Count | None = None  # the solver gives up a position after so many nodes
     seconds: Positive | None = None  # or after this time; then the suite depends on the machine
-    seed: Seed = 0
+    seed: Seed = 0  # of the games and of what is drawn from them
 
     def __post_init__(self):
         super().__post_init__()
@@ -310,8 +310,7 @@ def effort(
         else:
             nodes[row] = solver.solve(position_sets.rows(candidates.states, [row])).nodes[0]
         if path is not None:
-            with open(path, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"position": text, "nodes": nodes[row]}) + "\n")
+            atomic.append(path, json.dumps({"position": text, "nodes": nodes[row]}) + "\n")
     return nodes
 
 

@@ -110,13 +110,13 @@ class Results:
         if path is not None and os.path.exists(path) and os.path.getsize(path):
             self._read(header)
         else:
-            self._write(header, "w")
+            self._write(header)
 
     def add(self, match: Match) -> None:
         """Keeps a match."""
         self.matches.append(match)
         row = match._asdict() | {"first": match.first._asdict(), "second": match.second._asdict()}
-        self._write(row, "a")
+        self._write(row)
 
     def played(self, player: str, opponent: str) -> Match | None:
         """All matches between two players as one, from the first-named one's side; None if there is none."""
@@ -140,11 +140,9 @@ class Results:
             scores.append(Score(match.opponent, match.player, *match.turned().first))
         return [score for score in scores if score.wins + score.draws + score.losses]
 
-    def _write(self, row: Mapping[str, Any], mode: str) -> None:
-        if self.path is None:
-            return
-        with open(self.path, mode, encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+    def _write(self, row: Mapping[str, Any]) -> None:
+        if self.path is not None:
+            atomic.append(self.path, json.dumps(row) + "\n")
 
     def _read(self, header: dict[str, Any]) -> None:
         try:

@@ -41,6 +41,7 @@ CATEGORIES = ("seen", "neighbouring", "other")
 _FORMAT = 2  # of the judges kept on disk; changes whenever their positions do
 _ROWS_PER_CALL = 1024
 _JUDGED = 256  # positions of a truth judge
+_SEEN_PER_PART = 2**16
 
 
 class Share(NamedTuple):
@@ -84,6 +85,17 @@ class SelfPlay(NamedTuple):
 
     states: GameState  # [positions, ...]
     outcome: np.ndarray  # [positions] float32, for the player to move
+
+
+class JudgedMoves(NamedTuple):
+    """An agent's moves in some games; made by `judge_moves`."""
+
+    states: GameState  # [moves, ...] in which the agent was to move
+    game: np.ndarray  # [moves] int, the number of the game
+    category: np.ndarray  # [moves] one of `CATEGORIES`, or "left_out"
+    can_err: np.ndarray  # [moves] bool, as in `MistakeCount`; so are the others
+    mistake: np.ndarray
+    slip: np.ndarray
 
 
 class MistakeCount(NamedTuple):
@@ -359,7 +371,7 @@ def label_accuracy(solver: Solver, played: SelfPlay, parts: int = 10) -> dict[st
     }
 
 
-def count_mistakes(
+def judge_moves(
     solver: Solver,
     records: np.ndarray,
     agent_player: np.ndarray,
@@ -367,8 +379,8 @@ def count_mistakes(
     skip: int | np.ndarray = 0,
     opened: Opened | None = None,
     starts: Sequence[str | None] | None = None,
-) -> dict[str, MistakeCount]:
-    """What an agent's games show of its mistakes, by category of the position it was in.
+) -> JudgedMoves:
+    """What an agent's moves in some games were worth, and from what positions it made them.
 
     Args:
       solver: of the game.
@@ -378,33 +390,49 @@ def count_mistakes(
       skip: moves at the beginning that nobody chose; of all games, or of each, [games].
       opened: what the agent's run opens games with; these positions are counted apart.
       starts: [games] the position before all moves, None for the game's start; default the game's start for all.
+    """
+    game = solver.game
+    starts = [None] * len(records) if starts is None else starts
+    states, actions, number = _moves_of(game, positions.starts(game, starts), records, agent_player, skip)
+    truth = solver.solve(states)
+    value_after = _value_after(solver, states, actions)
+    legal = position_sets.legal_moves(game, states)
+    category = _category_of(game, states, seen)
+    if opened is not None:
+        category[opened.has(game, states)] = "left_out"
+    # Where nothing is proven, comparisons with NaN are False, and no mistake is counted.
+    return JudgedMoves(
+        states=states,
+        game=number,
+        category=category,
+        can_err=(truth.value > 0) & np.any(truth.optimal != legal, axis=1),
+        mistake=(truth.value > 0) & (value_after < 0),
+        slip=((truth.value > 0) & (value_after == 0)) | ((truth.value == 0) & (value_after < 0)),
+    )
+
+
+def count_mistakes(moves: JudgedMoves, games: np.ndarray | None = None) -> dict[str, MistakeCount]:
+    """What an agent's games show of its mistakes, by category of the position it was in.
+
+    Args:
+      moves: of `judge_moves`.
+      games: [games] bool, of which games; default all.
 
     Returns:
       By category, and "all"; positions that were openings are in none of these, but in "left_out".
     """
-    game = solver.game
-    starts = [None] * len(records) if starts is None else starts
-    states, actions = _moves_of(game, positions.starts(game, starts), records, agent_player, skip)
-    truth = solver.solve(states)
-    value_after = _value_after(solver, states, actions)
-    legal = position_sets.legal_moves(game, states)
-    # Where nothing is proven, comparisons with NaN are False, and no mistake is counted.
-    mistake = (truth.value > 0) & (value_after < 0)
-    slip = ((truth.value > 0) & (value_after == 0)) | ((truth.value == 0) & (value_after < 0))
-    can_err = (truth.value > 0) & np.any(truth.optimal != legal, axis=1)
-    category = _category_of(game, states, seen)
-    if opened is not None:
-        category[opened.has(game, states)] = "left_out"
+    asked = np.full(len(moves.game), True) if games is None else games[moves.game]
     counts = {}
     for name in ("all", *CATEGORIES, "left_out"):
-        members = category != "left_out" if name == "all" else category == name
+        members = moves.category != "left_out" if name == "all" else moves.category == name
+        members = members & asked
         counts[name] = MistakeCount(
             states=int(members.sum()),
-            distinct_states=_distinct(states, members),
-            can_err=int((members & can_err).sum()),
-            mistakes=int((members & mistake).sum()),
-            distinct_mistakes=_distinct(states, members & mistake),
-            slips=int((members & slip).sum()),
+            distinct_states=_distinct(moves.states, members),
+            can_err=int((members & moves.can_err).sum()),
+            mistakes=int((members & moves.mistake).sum()),
+            distinct_mistakes=_distinct(moves.states, members & moves.mistake),
+            slips=int((members & moves.slip).sum()),
         )
     return counts
 
@@ -466,10 +494,10 @@ def find_mistakes(
     skip: int | np.ndarray = 0,
     starts: Sequence[str | None] | None = None,
 ) -> list[Mistake]:
-    """The mistakes in an agent's games, each position once; for the arguments see `count_mistakes`."""
+    """The mistakes in an agent's games, each position once; for the arguments see `judge_moves`."""
     game = solver.game
     starts = [None] * len(records) if starts is None else starts
-    states, actions = _moves_of(game, positions.starts(game, starts), records, agent_player, skip)
+    states, actions, _ = _moves_of(game, positions.starts(game, starts), records, agent_player, skip)
     wrong = np.flatnonzero((solver.value(states) > 0) & (_value_after(solver, states, actions) < 0))
     wrong = wrong[position_sets.first_of_each(position_sets.rows(states, wrong))]
     found = []
@@ -641,16 +669,17 @@ def _replies(
 
 def _moves_of(
     game: Game, states: GameState, records: np.ndarray, agent_player: np.ndarray, skip: int | np.ndarray
-) -> tuple[GameState, np.ndarray]:
-    """All positions in which the agent moved, and its moves."""
-    batches, actions = [], []
+) -> tuple[GameState, np.ndarray, np.ndarray]:
+    """All positions in which the agent moved, its moves, and the numbers of the games."""
+    batches, actions, numbers = [], [], []
     for ply in range(records.shape[1]):
         going = records[:, ply] >= 0
         mine = going & (np.asarray(states.current_player) == agent_player) & (ply >= skip)
         batches.append(position_sets.rows(states, mine))
         actions.append(records[mine, ply])
+        numbers.append(np.flatnonzero(mine))
         states = position_sets.step(game, states, np.where(going, records[:, ply], 0))
-    return position_sets.concatenate(batches), np.concatenate(actions)
+    return position_sets.concatenate(batches), np.concatenate(actions), np.concatenate(numbers)
 
 
 def _value_after(solver: Solver, states: GameState, actions: np.ndarray) -> np.ndarray:
@@ -662,10 +691,17 @@ def _value_after(solver: Solver, states: GameState, actions: np.ndarray) -> np.n
 
 def _category_of(game: Game, states: GameState, seen: GameState | None) -> np.ndarray:
     category = np.full(position_sets.size_of(states), "other", dtype="U12")
-    if seen is None:
+    if seen is None or not len(category):
         return category
+    asked = np.unique(position_sets.keys_of(states))
     seen = position_sets.rows(seen, position_sets.first_of_each(seen))
-    category[position_sets.is_in(states, position_sets.successors(game, seen).states)] = "neighbouring"
+    for begin in range(
+        0, position_sets.size_of(seen), _SEEN_PER_PART
+    ):  # all their successors take much memory
+        part = position_sets.rows(seen, slice(begin, begin + _SEEN_PER_PART))
+        beside = position_sets.keys_of(position_sets.successors(game, part).states)
+        found = asked[np.minimum(np.searchsorted(asked, beside), len(asked) - 1)] == beside
+        category[np.isin(position_sets.keys_of(states), beside[found])] = "neighbouring"
     category[position_sets.is_in(states, seen)] = "seen"
     return category
 

@@ -26,10 +26,8 @@ class LearnerConfig(Checked):
 
     game: Annotated[AnyGame, tyro.conf.arg(name="")]
     network: Literal["dense", "tower"] = "dense"  # theirs, for stones as in Hex, or a tower of azjax
-    hidden: tuple[Annotated[int, between(1, 2**16)], ...] = (
-        80,
-        40,
-    )  # dense: units of the hidden layers
+    # dense: units of the hidden layers
+    hidden: tuple[Annotated[int, between(1, 2**16)], ...] = (80, 40)
     activation: Literal["relu", "tanh", "linear"] = "relu"  # dense
     bias: bool = False  # dense: theirs had none
     tower: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
@@ -40,7 +38,7 @@ class LearnerConfig(Checked):
     every: Count = 20  # steps between two points; theirs were 100
     evaluation_games: Count = 100  # against random, and as many against the previous point
     save_every: Count = 10  # points between two checkpoints
-    seed: Seed = 0
+    seed: Seed = 0  # of all draws
 
     def __post_init__(self):
         super().__post_init__()

@@ -31,14 +31,13 @@ class ESConfig(LearnerConfig):
     """An ES run; a step is a generation."""
 
     strategy: str = "csa"  # csa, csa-as-published, csa-classical, or one of evosax: evosax:Sep_CMA_ES
-    population: Annotated[int, at_least(6), at_most(2**20)] | None = (
-        None  # None: 4 + floor(3 ln d), made even
-    )
+    # individuals; None: 4 + floor(3 ln d) for d weights, made even
+    population: Annotated[int, at_least(6), at_most(2**20)] | None = None
     sigma: Positive = 1.0  # the first step size
     games: Count = 8  # that two individuals play when they meet; theirs played one
     temperature: FromZero = 1.0  # of the policies in training
     evaluation_temperature: FromZero = 1.0  # of the agent; 0 plays its best move
-    evaluation_epsilon: Share = 0.0
+    evaluation_epsilon: Share = 0.0  # how often a move of the agent is random
 
 
 def policy_network(config: ESConfig) -> Network:

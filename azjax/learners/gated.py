@@ -50,18 +50,16 @@ class GatedConfig(Checked):
     mean: Share = 0.5  # positions: of the lines that are left; see `azjax.agents.dots_data`
     spread: Share = 0.125  # positions: their standard deviation
     turns: bool = False  # the search looks at whole turns; see `azjax.solvers.dots.turns`
-    policy_target: Literal["move", "visits"] = (
-        "move"  # what a policy learns: the search's move, or all its visits
-    )
+    # what a policy learns: the search's move, or all its visits
+    policy_target: Literal["move", "visits"] = "move"
     # What a value learns: the search's value of the position (root) or of its move (move), or how the game ended.
     value_target: Literal["root", "move", "outcome"] = "move"
     samples: Count = 512  # made in an iteration
     window: Count = 512  # the newest samples, which are learned from; more than `samples`: they add up
     epochs: Count = 5  # how often an iteration goes through them
     batch_size: Annotated[Count, at_least(GROUPS)] = 16
-    go_on_from: Literal["best", "last"] = (
-        "last"  # what the learner changes: the best network, or its own last one
-    )
+    # what the learner changes: the best network, or its own last one
+    go_on_from: Literal["best", "last"] = "last"
     gate_games: Number = 1000  # of a match between contender and best; 0 accepts every contender
     accept: Share = 0.5  # the share of games that a contender must win; draws are not won
     iterations: Count = 20

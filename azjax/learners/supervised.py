@@ -58,15 +58,15 @@ class SupervisedConfig(Checked):
     # the folder of a run, whose positions of self-play the solver labels.
     data: str = "solver"
     all_moves: bool = False  # Chinese Checkers: values of the game with all moves, as Karki 2024
-    teach: Literal["both", "values", "policies"] = "both"
+    teach: Literal["both", "values", "policies"] = "both"  # what is learned; the other head stays untaught
     positions: Count = 10_000  # learned from in an iteration (Karki 2024)
-    batch_size: Annotated[Count, at_least(GROUPS)] = 128
+    batch_size: Annotated[Count, at_least(GROUPS)] = 128  # positions per update
     held_out: Decay = 0.1  # the share of positions that are not learned from
     judged: Count = 10_000  # how many of these the network is judged by, at most
     evaluate_every: Count = 10  # iterations between two judgements
-    iterations: Count = 100
+    iterations: Count = 100  # how long the run goes on
     save_every: Count = 20  # iterations between two checkpoints
-    seed: Seed = 0
+    seed: Seed = 0  # of all draws
 
     def __post_init__(self):
         super().__post_init__()

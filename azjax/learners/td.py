@@ -29,18 +29,16 @@ from azjax.training import targets
 class TDConfig(LearnerConfig):
     """A TD run. One game, "sgd" and 0.1 are the settings of Kromann and Bennetsen 2019."""
 
-    values: Literal["state", "afterstate"] = (
-        "state"  # learned of positions before the mover's move, or after it
-    )
+    # learned of positions before the mover's move, or after it
+    values: Literal["state", "afterstate"] = "state"
     trace: Share = 0.0  # lambda: 0 learns from the next position, 1 from the result alone
     epsilon: Share = 0.1  # how often a training move is random
     games: Count = 256  # side by side in a step; the weights change once per step
-    optimiser: Literal["sgd", "momentum", "adam"] = "adam"
-    learning_rate: Positive = 1e-3
-    evaluation_epsilon: Share = 0.0
-    evaluation_temperature: FromZero = (
-        0.0  # 0 plays the best move, otherwise drawn from a softmax of the chances
-    )
+    optimiser: Literal["sgd", "momentum", "adam"] = "adam"  # how gradients change the weights
+    learning_rate: Positive = 1e-3  # of the optimiser; theirs was 0.1
+    evaluation_epsilon: Share = 0.0  # how often a move of the agent is random
+    # 0 plays the best move, otherwise drawn from a softmax of the chances
+    evaluation_temperature: FromZero = 0.0
 
 
 class TDState(NamedTuple):

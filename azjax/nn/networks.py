@@ -36,9 +36,8 @@ class NetworkConfig(Checked):
 
     tower: str = "resnet"  # or conv, or mlp, or the name of a registered network
     blocks: Annotated[int, at_least(0), at_most(1000)] = 4  # residual blocks, convolutions or dense layers
-    channels: Annotated[int, at_least(1), at_most(2**16)] = (
-        32  # planes between blocks, units between dense layers
-    )
+    # planes between blocks, units between dense layers
+    channels: Annotated[int, at_least(1), at_most(2**16)] = 32
     kernel_size: Count = 3  # of hidden convolutions, odd
     block: Literal["original", "preactivation"] = "preactivation"  # of a resnet: He 2015, or He 2016
     normalisation: Literal["none", "layer", "rms", "batch"] = "none"  # after hidden convolutions

@@ -21,7 +21,7 @@ from azjax.agents.trained import load_weights
 from azjax.common import atomic, checked
 from azjax.common.agent import AgentError
 from azjax.common.checked import between
-from azjax.common.rows import names_in, number_in
+from azjax.common.rows import names_in, number_in, with_updates
 from azjax.envs.core import Game
 from azjax.evaluation import truth as ground_truth
 from azjax.evaluation.arena import SCALE
@@ -140,6 +140,13 @@ def _head(run: checkpoint.Run, rows: list[dict]) -> str:
     return f"<header><h1>{name}</h1><p>{html.escape(str(run.config.game))}</p><p>{facts}</p></header>"
 
 
+_TRUTHS = {
+    "policy_accuracy": "right moves of the network alone, in solved positions",
+    "search_accuracy": "right moves of its search, in solved positions",
+    "value_sign_accuracy": "values with the right sign, in solved positions",
+}
+
+
 def _tiles(rows: list[dict], judged: list[dict]) -> str:
     """How strong, how fast, what was learned: the newest numbers, large."""
     tiles = []
@@ -149,12 +156,13 @@ def _tiles(rows: list[dict], judged: list[dict]) -> str:
         around = f"{100 * low:.0f} to {100 * high:.0f} % in {result['games']} games"
         tiles.append((_percent(result["score"]) + " %", f"against {opponent}", around))
     for name, share in last.get("truth", {}).items():
-        tiles.append((_percent(share) + " %", name.replace("_", " "), "of solved positions"))
+        about = _TRUTHS.get(name, "in solved positions")
+        tiles.append((_percent(share) + " %", name.replace("_", " "), about))
     speeds = [row["positions_per_second"] for row in rows if row.get("positions_per_second")]
     if speeds:
         about = "of self-play and learning, the median"
         tiles.append((charts.short(float(np.median(speeds))), "positions per second", about))
-    learned = _learned(rows)
+    learned = with_updates(rows)
     if len(learned) > 1:
         first, newest = (number_in(row, "loss.policy") for row in (learned[0], learned[-1]))
         tiles.append((f"{newest:.2f}", "policy loss", f"{first:.2f} at the beginning"))
@@ -166,11 +174,6 @@ def _tiles(rows: list[dict], judged: list[dict]) -> str:
     return f"<section class='tiles'>{shown}</section>"
 
 
-def _learned(rows: list[dict]) -> list[dict]:
-    """The iterations with updates: while the replay fills there are none, and the loss is 0."""
-    return [row for row in rows if number_in(row, "loss.total") != 0]
-
-
 def _charts(rows: list[dict], judged: list[dict]) -> list[str]:
     strength = [
         charts.Line(f"against {opponent}", *_scores(judged, opponent))
@@ -179,7 +182,7 @@ def _charts(rows: list[dict], judged: list[dict]) -> list[str]:
     for name in names_in(judged, "truth"):
         shares = _column(judged, ("truth", name))
         strength.append(charts.Line(name.replace("_", " "), _minutes(judged), shares, dashed=True))
-    learned = _learned(rows)
+    learned = with_updates(rows)
     losses = [
         charts.Line(name, _column(learned, "positions"), _column(learned, f"loss.{name}"))
         for name in ("policy", "value", "policy_entropy")
@@ -192,7 +195,7 @@ def _charts(rows: list[dict], judged: list[dict]) -> list[str]:
     return [
         charts.line_chart("How strong", strength, x_name="minutes", percent=True, from_zero=False),
         charts.line_chart("What was learned: losses", losses, x_name="positions"),
-        charts.line_chart("Who wins in self-play", played, x_name="positions", percent=True),
+        charts.line_chart("The first player's score in self-play", played, x_name="positions", percent=True),
         charts.line_chart(
             "How long games are, in plies",
             [charts.Line("plies", positions, _column(rows, "mean_plies"))],
@@ -409,7 +412,7 @@ def _board(game: Game, x: Any, about: str, **drawn: Any) -> str:
 
 def _curves(rows: list[dict]) -> Any:
     """A figure of losses, self-play and strength, for whoever wants a picture rather than a page."""
-    learned = _learned(rows)
+    learned = with_updates(rows)
     judged = [row for row in rows if "evaluation" in row]
     figure, (losses, games, strength) = style.panels(1, 3, size=(4.2, 3.4))
     for name in ("policy", "value"):

@@ -25,7 +25,7 @@ import contextlib
 import os
 import pathlib
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -140,6 +140,7 @@ def write(path: str | os.PathLike, game: Game, openings: Sequence[Moves]) -> Non
         for moves, player in zip(sequences, players)
     ]
     with (
+        _refusals_of_the_disk(path),
         atomic.replacing(path) as partial,
         contextlib.closing(sqlite3.connect(partial)) as database,
         database,
@@ -193,6 +194,14 @@ def write_position_file(path: str | os.PathLike, game: Game, openings: Sequence[
     about = positions.describe_game(game)
     lines = (about | {"moves": [game.action_to_text(action) for action in moves]} for moves in openings)
     positions.write_positions(path, lines)
+
+
+@contextlib.contextmanager
+def _refusals_of_the_disk(path: str | os.PathLike) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:  # such as a disk that is full; no OSError
+        raise GameError(f"{os.fspath(path)} cannot be written: {error}") from error
 
 
 def _checked(lengths: Iterable[int]) -> list[int]:

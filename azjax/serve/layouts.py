@@ -264,8 +264,8 @@ def _stones_on_a_grid(game: Any) -> Layout:
         stones = [(int(cell), 0) for cell in np.flatnonzero(own)]
         return Contents(stones + [(int(cell), 1) for cell in np.flatnonzero(other)])
 
-    # A move is a number there: the sum of those beside its row and above its column.
-    labels = [(places[c]["x"], margin - 14, str(c)) for c in range(columns)]
+    # A move is a column, or a number there: the sum of those beside its row and above its column.
+    labels = [(places[c]["x"], margin - 14, game.action_to_text(c)) for c in range(columns)]
     if not by_column:
         labels += [(margin - 14, places[r * columns]["y"], str(r * columns)) for r in range(1, rows)]
     return Layout(

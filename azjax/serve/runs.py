@@ -15,7 +15,7 @@ import numpy as np
 
 from azjax.agents.trained import load_weights
 from azjax.common.checked import is_finite
-from azjax.common.rows import names_in, number_in
+from azjax.common.rows import names_in, number_in, with_updates
 from azjax.envs.core import Game, seen_as
 from azjax.evaluation.curve import spread_out
 from azjax.evaluation.parts import own_evaluator
@@ -147,7 +147,7 @@ def curves(path: pathlib.Path) -> dict[str, list[list[float]]]:
     config = _config(path)
     rows = [] if config is None else checkpoint.Run(path, config).read_metrics()
     rows = [row for row in rows if np.isfinite(number_in(row, "seconds"))]
-    learned = [row for row in rows if number_in(row, "loss.total") != 0]  # 0 while the replay fills
+    learned = with_updates(rows)
     found: dict[str, list[list[float]]] = {}
     for name in ("policy", "value"):
         found[f"loss/{name}"] = _points(learned, f"loss.{name}")

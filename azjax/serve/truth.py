@@ -160,8 +160,12 @@ def _solver(game: Game, seconds: float) -> Any:
 
 def _by_search(game: Game, state: GameState, seconds: float) -> Verdict:
     # In a process of its own: compiled searches hold on to the interpreter.
-    low, high = _solver(without_past(game), seconds).move_outcomes(positions.stack([state]))
+    solver, states = _solver(without_past(game), seconds), positions.stack([state])
+    low, high = solver.move_outcomes(states)
     legal = np.flatnonzero(np.isfinite(low[0])).tolist()
-    return _verdict(
-        {action: {"low": float(low[0][action]), "high": float(high[0][action])} for action in legal}
-    )
+    moves = {action: {"low": float(low[0][action]), "high": float(high[0][action])} for action in legal}
+    if hasattr(solver, "move_plies") and np.array_equal(low, high, equal_nan=True):  # else no time is left
+        plies = solver.move_plies(states)[0]
+        for action in np.flatnonzero(np.isfinite(plies)).tolist():
+            moves[action]["plies"] = int(plies[action])
+    return _verdict(moves)

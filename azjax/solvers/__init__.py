@@ -23,13 +23,20 @@ __all__ = [
     "load_solver",
     "make_solver",
     "room_of",
+    "solved_games",
 ]
 
 _ROOMS = {
     "hex": "hex",
     "chinese_checkers": "checkers",
     "dots_and_boxes": "dots",
+    "connect_four": "connect_four",
 }  # of the games that have a solver
+
+
+def solved_games() -> tuple[str, ...]:
+    """The names of the games that have a solver."""
+    return tuple(_ROOMS)
 
 
 def has_solver(game: Game) -> bool:
@@ -41,7 +48,7 @@ def room_of(game: Game) -> Room:
     """What is known about solving this game; raises ValueError if there is no solver for it."""
     if not has_solver(game):
         raise ValueError(
-            f"there is no exact solver for {game.name}; there are solvers for {', '.join(_ROOMS)}"
+            f"there is no exact solver for {game.name}; there are solvers for {', '.join(solved_games())}"
         )
     return importlib.import_module(f"azjax.solvers.{_ROOMS[game.name]}.room")
 

@@ -13,7 +13,16 @@ from azjax.envs.core import Game, GameState
 if TYPE_CHECKING:
     from azjax.solvers.tables import Truth
 
-__all__ = ["MoveOutcomes", "Room", "SearchingSolver", "Solution", "Solver", "TooLargeError", "Wishes"]
+__all__ = [
+    "HurryingSolver",
+    "MoveOutcomes",
+    "Room",
+    "SearchingSolver",
+    "Solution",
+    "Solver",
+    "TooLargeError",
+    "Wishes",
+]
 
 _SHOWN = 10  # positions in the table of a solution
 
@@ -70,6 +79,19 @@ class SearchingSolver(Solver, Protocol):
         """What is proven of every move."""
 
 
+class HurryingSolver(SearchingSolver, Protocol):
+    """A solver that also knows how soon games end."""
+
+    def quickest_actions(self, states: GameState) -> np.ndarray:
+        """[batch, actions] bool: the moves that win soonest, else draw, else lose latest; none if unknown or over."""
+
+    def move_plies(self, states: GameState) -> np.ndarray:
+        """[batch, actions] float32: plies from before each move to the end, if the winner hurries and the loser delays.
+
+        NaN for draws, illegal moves, and what is not proven.
+        """
+
+
 class MoveOutcomes(NamedTuple):
     """Proven bounds of what each move leads to, for who makes it: -1 a loss, 0 a draw, 1 a win; NaN where illegal.
 
@@ -90,6 +112,7 @@ class Wishes(NamedTuple):
     path: str | os.PathLike | None = None  # where the solution is kept
     progress: Callable[[int, int], None] | None = None  # called with the work done and the work in all
     distances: bool = True  # whether to know how far positions are from the end, too, where that is an option
+    nodes: int | None = None  # positions that may be searched for one, where that can be limited
 
 
 class Room(Protocol):

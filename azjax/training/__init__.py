@@ -20,6 +20,7 @@ from azjax.training.step import (
     make_mesh,
     make_trainer,
     make_value_targets,
+    playing_config,
     playing_copy,
     state_partition,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "make_openings",
     "make_trainer",
     "make_value_targets",
+    "playing_config",
     "playing_copy",
     "state_partition",
 ]

@@ -36,7 +36,7 @@ from jax.experimental import multihost_utils
 from azjax.common import atomic, files, remote, tables
 from azjax.common.checked import ConfigError, check_value, is_finite, shown
 from azjax.common.remote import checksum as _checksum
-from azjax.common.rows import number_in
+from azjax.common.rows import number_in, with_updates
 from azjax.nn.networks import Network, Params, make_network
 from azjax.training.config import TrainConfig, config_from_dict, config_to_dict
 
@@ -105,7 +105,7 @@ class Run:
         rows = self.read_metrics()
         columns = [name for name, place in _SHOWN.items() if rows and _as_text(rows[-1], place)]
         chosen = sorted({round(at) for at in np.linspace(0, len(rows) - 1, min(most, len(rows)))})
-        losses = [number_in(row, "loss.total") for row in rows]
+        losses = [number_in(row, "loss.total") for row in with_updates(rows)]
         curve = tables.sparkline([loss for loss in losses if not math.isnan(loss)])
         return tables.Grid(
             columns=("iteration", *columns),
@@ -262,8 +262,9 @@ class Run:
 
     def append_metrics(self, row: dict[str, Any]) -> None:
         """Adds a line to metrics.jsonl; numbers that are not finite are null there, because JSON has no others."""
-        with self._writing("metrics.jsonl"), open(self.path / "metrics.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps(finite_or_none(row), allow_nan=False) + "\n")
+        with self._writing("metrics.jsonl"):
+            line = json.dumps(finite_or_none(row), allow_nan=False) + "\n"
+            atomic.append(self.path / "metrics.jsonl", line)
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl that can be read: a crash may have cut the last, and a disk damaged others."""
@@ -317,8 +318,7 @@ class Run:
         kept = [row for row in rows if row["iteration"] <= iteration]
         path, aside, notes = self.path / "metrics.jsonl", self.path / "metrics.damaged", []
         if others:
-            with open(aside, "ab") as file:
-                file.writelines(line + b"\n" for line in others)
+            atomic.append(aside, b"".join(line + b"\n" for line in others))
             notes.append(
                 f"metrics.jsonl had {len(others)} lines that cannot be read; they are now in {aside}"
             )
@@ -429,6 +429,14 @@ def take_lock(folder: str | os.PathLike, say: Callable[[str], None] = print) -> 
         _remove_empty(made)
 
 
+def lock_holder(folder: pathlib.Path) -> str:
+    """Who works in a folder, or an empty text."""
+    try:
+        return (folder / ".lock").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
 def _locked(path: pathlib.Path, say: Callable[[str], None]) -> Any:
     while True:
         file = open(path, "a+", encoding="utf-8")
@@ -470,7 +478,7 @@ def new_run(path: str | os.PathLike, config: Any, begun_with: dict[str, Any] | N
         raise RunError(
             f"{path.absolute()} has a bracket in its name, which orbax cannot read; choose another --out"
         )
-    if path.is_file():
+    if path.exists() and not path.is_dir():  # a device or a pipe, too
         raise RunError(f"{path} is a file, expected a folder; choose another --out")
     # A start that was killed may have left its lock, or a part of its first file.
     if path.exists() and any(
@@ -481,11 +489,11 @@ def new_run(path: str | os.PathLike, config: Any, begun_with: dict[str, Any] | N
 
 
 def _as_text(row: dict[str, Any], place: str) -> str:
-    """A loss to three digits, a count as it is, nothing of what is not there."""
-    value = number_in(row, place)
-    if math.isnan(value):
+    """A loss to three digits, a count as it is, nothing of what is not there or was not learned yet."""
+    value, is_loss = number_in(row, place), place.startswith("loss.")
+    if math.isnan(value) or (is_loss and not with_updates([row])):
         return ""
-    return f"{value:.3f}" if place.startswith("loss.") else f"{value:,.0f}"
+    return f"{value:.3f}" if is_loss else f"{value:,.0f}"
 
 
 def _write_about(path: pathlib.Path, config: Any, begun_with: dict[str, Any]) -> None:

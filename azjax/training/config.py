@@ -52,11 +52,10 @@ class SelfplayConfig(Checked, part="selfplay"):
     """How games are played and what is learned from them."""
 
     lanes: Count = 128  # games side by side
-    # Moves in each lane an iteration; None: one game in each lane, to its end (Jacobsen 2019), and `replay.updates`.
+    # Moves in each lane per iteration; None: one game in each lane, to its end (Jacobsen 2019), and `replay.updates`.
     plies: Annotated[int, at_least(1), at_most(1_000_000)] | None = 16
-    temperature: FromZero = (
-        1.0  # of the visits, in the first moves of a game (puct; gumbel explores by itself)
-    )
+    # of the visits, in the first moves of a game (puct; gumbel explores by itself)
+    temperature: FromZero = 1.0
     temperature_drop: Number = 8  # how many moves those are; then the best move is played
     flattened_opening: bool = False  # sample the first moves from softmax(1.5 * visits) as Jacobsen 2019
     # Forced: A1, A2, A3 or A123 (all legal 1 to 3 moves, Daliri 2022), R8 (up to 8 random moves), U (any position there
@@ -83,13 +82,12 @@ class ReplayConfig(Checked, part="replay"):
     overwrite: SomeShare = 1.0  # the chance that a position replaces an old one in a full ring (Karki 2024)
     batch_size: Count = 256  # positions per update, over all groups
     reuse: Annotated[float, above(0), at_most(1000)] = 4.0  # how often a position is learned from, on average
-    updates: Count | None = None  # steps of the optimiser an iteration; None: as many as `reuse` asks for
+    updates: Count | None = None  # steps of the optimiser per iteration; None: as many as `reuse` asks for
     warm_up: Count = 2048  # positions stored before learning starts
     # Independent parts of games and replay; a device works on one or several, and more devices make more of them.
     groups: Count = 8
-    policy_dtype: Literal["float32", "bfloat16"] = (
-        "float32"  # of the policies kept; half takes half the memory
-    )
+    # of the policies kept; half takes half the memory
+    policy_dtype: Literal["float32", "bfloat16"] = "float32"
 
     def __post_init__(self):
         super().__post_init__()
@@ -130,14 +128,12 @@ class OptimiserConfig(Checked, part="optimiser"):
     learning_rate: Positive = 2e-3  # at its highest
     decay: Literal["constant", "cosine", "steps", "boundaries", "plateau"] = "constant"  # how the rate falls
     warm_up_steps: Number = 0  # linear rise from 0
-    decay_steps: Number = (
-        0  # cosine: until the rate is 0; steps: every so many the rate falls by `step_factor`
-    )
+    # cosine: until the rate is 0; steps: every so many the rate falls by `step_factor`
+    decay_steps: Number = 0
     boundaries: tuple[Count, ...] = ()  # boundaries: after so many steps the rate falls by `step_factor`
     plateau_steps: Count = 50  # plateau: losses are compared as means of so many steps
-    plateau_patience: Count = (
-        5  # plateau: the rate falls after so many means in a row that are no new least one
-    )
+    # plateau: the rate falls after so many means in a row that are no new least one
+    plateau_patience: Count = 5
     step_factor: FromZero = 0.1  # steps, boundaries, plateau: what the rate is multiplied by
     momentum: Decay = 0.9  # adam: b1
     second_momentum: Decay = 0.999  # adam: b2
@@ -252,12 +248,12 @@ class TrainConfig(Checked):
 
     @property
     def most_plies(self) -> int:
-        """Moves in each lane an iteration; where games are played to their ends, the most there can be."""
+        """Moves in each lane per iteration; where games are played to their ends, the most there can be."""
         return self.game.max_plies if self.selfplay.plies is None else self.selfplay.plies
 
     @property
     def updates(self) -> int:
-        """Steps of the optimiser an iteration."""
+        """Steps of the optimiser per iteration."""
         if self.replay.updates is not None:
             return self.replay.updates
         played = self.selfplay.lanes * self.most_plies

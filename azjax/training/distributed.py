@@ -79,7 +79,12 @@ def join_processes(text: str = "auto") -> None:
     _joined = _Joined(lines.Watch(roll.lines, functools.partial(_stop, processes)), number)
     # Whoever is done waits for the others at the end, for as long as that takes: the watch knows whether they live.
     jax.distributed.initialize(
-        f"{host}:{port}", processes, number, local_device_ids=devices, shutdown_timeout_seconds=7 * 24 * 3600
+        f"{host}:{port}",
+        processes,
+        number,
+        local_device_ids=devices,
+        cluster_detection_method="deactivate" if is_auto else None,  # it has been asked already
+        shutdown_timeout_seconds=7 * 24 * 3600,
     )
 
 
@@ -262,5 +267,18 @@ def _surroundings(text: str) -> tuple[lines.Address, int, int, Sequence[int] | N
             "--distributed auto found nothing that tells how many processes there are (as a TPU pod, Slurm or Open MPI"
             " do); give HOST:PORT,PROCESSES,NUMBER, such as 127.0.0.1:9911,2,0"
         )
+    if _is_alone_on_its_machine():
+        devices = None  # all: jax gives each process one GPU, whether there are others or not
     host, port = address.rsplit(":", 1)
     return (host.strip("[]"), int(port)), processes, number, devices, seconds
+
+
+def _is_alone_on_its_machine() -> bool:
+    """Whether Open MPI or Slurm says that it has started no other process here."""
+    if "OMPI_COMM_WORLD_LOCAL_SIZE" in os.environ:
+        return os.environ["OMPI_COMM_WORLD_LOCAL_SIZE"] == "1"
+    # In order of the machines, such as 2(x3),1: two on each of three, and one on a fourth.
+    tasks = re.findall(r"(\d+)(?:\(x(\d+)\))?", os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    counts = [int(count) for count, times in tasks for _ in range(int(times or 1))]
+    machine = int(os.environ.get("SLURM_NODEID", "0"))
+    return machine < len(counts) and counts[machine] == 1

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from azjax.common import atomic
+from azjax.common import atomic, remote
 from azjax.nn import Params, make_network
 from azjax.nn.convolution import plain_convolutions
 from azjax.training.checkpoint import named_weights
@@ -124,7 +124,9 @@ def onnx_disagreement(
     _require("onnxruntime")
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(os.fspath(path), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        os.fspath(remote.fetched(path)), providers=["CPUExecutionProvider"]
+    )
     theirs = session.run(["logits", "value"], {"observation": np.asarray(observations, np.float32)})
     ours = jax.jit(make_network(config.network, config.game).apply)(
         params, jnp.asarray(observations, jnp.float32)

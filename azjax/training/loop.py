@@ -33,6 +33,7 @@ TOGETHER_SECONDS = 0.1  # iterations that are shorter are made several at a time
 PATIENCE = (
     10.0  # seconds that a judgement may still take once the run is to stop; who preempts grants about thirty
 )
+SHARED_SECONDS = 60.0  # for the folder of the first process to be seen by the others
 RESUME_ME = 75  # the exit code after SIGTERM: EX_TEMPFAIL of sysexits.h, "try the same again"
 _CTRL_C, _TERMINATED = 1, 2  # what stops a run; of several processes the greatest counts
 
@@ -144,13 +145,18 @@ def _train_in_folder(
     is_first = jax.process_index() == 0
     with Interruption() as interruption, contextlib.ExitStack() as stack:
 
-        def claim() -> tuple[int, dict[str, str]]:
+        def claim() -> tuple[int, dict[str, str], str]:
             stack.enter_context(checkpoint.take_lock(out, say))
             look()  # again: another command may have worked here until now
             after, damaged = run.newest_whole(resume_from) if resume else (0, {})
-            return after, {str(step): wrong for step, wrong in damaged.items()}
+            return after, {str(step): wrong for step, wrong in damaged.items()}, checkpoint.lock_holder(out)
 
-        after, damaged = distributed.decided_by_first(claim)
+        after, damaged, holder = distributed.decided_by_first(claim)
+        if jax.process_count() > 1 and distributed.ask(lambda: not _is_seen(out, holder))():
+            raise checkpoint.RunError(
+                f"{out} is not the same folder for all processes: each saves its share there; name one that all of them"
+                " see, such as a disk that all machines share, or a bucket mounted by gcsfuse"
+            )
         learning = make(run.config)
         if after >= run.config.iterations:
             say(
@@ -179,6 +185,16 @@ def _train_in_folder(
         if run.interrupted:
             say(f"interrupted and saved; continue with: {run.resume_command}")
     return run
+
+
+def _is_seen(out: pathlib.Path, holder: str) -> bool:
+    """Whether this process sees who has locked the folder, soon: machines remember for a while what was not there."""
+    end = time.monotonic() + SHARED_SECONDS
+    while checkpoint.lock_holder(out) != holder:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.2)
+    return True
 
 
 def _iterate(

@@ -19,7 +19,7 @@ from azjax.training.config import TrainConfig
 
 PACKAGES = ("azjax", "jax", "jaxlib", "flax", "optax", "mctx", "pgx", "orbax-checkpoint", "numpy")
 # Published peaks of one chip in bfloat16, dense, in operations per second; the first name that a device's kind
-# begins with. On TPUs float32 is multiplied in bfloat16 too, unless more precision is asked for.
+# begins with. In float32 a TPU reaches a sixth of it at most: as many products in bfloat16 make one, see `azjax.nn`.
 PEAKS = {
     "TPU v6 lite": 918e12,
     "TPU v5 lite": 197e12,
@@ -104,8 +104,11 @@ def estimate(config: TrainConfig, devices: int) -> dict[str, float]:
     Returns:
       positions_per_second, and the seconds of an iteration of which they are made: evaluating and learning.
     """
-    network = make_network(config.network, config.game)
+    network, playing = (
+        make_network(look, config.game) for look in (config.network, training.playing_config(config))
+    )
     params = jax.jit(network.init)(jax.random.key(0))
+    playing_params = training.playing_copy(config, params)
 
     def observations(number: int) -> jax.Array:
         return jnp.zeros((max(1, number // devices), *config.game.observation_shape))
@@ -114,7 +117,9 @@ def estimate(config: TrainConfig, devices: int) -> dict[str, float]:
         outputs, _ = network.train(params._replace(weights=weights), observation)
         return jnp.mean(jax.nn.log_softmax(outputs.logits)) + jnp.mean(outputs.value)
 
-    evaluation = functools.partial(jax.jit(network.apply), params, observations(config.selfplay.lanes))
+    evaluation = functools.partial(
+        jax.jit(playing.apply), playing_params, observations(config.selfplay.lanes)
+    )
     update = functools.partial(
         jax.jit(jax.grad(loss)), params.weights, observations(config.replay.batch_size)
     )

@@ -1,16 +1,17 @@
 """Where an iteration's time goes: network, trees, rules, learning; its memory, its compile time, a trace of it."""
 
+import contextlib
 import functools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from azjax import training
-from azjax.common import keys
+from azjax.common import keys, remote
 from azjax.envs.core import random_action
 from azjax.nn.networks import Network, Params, make_network
 from azjax.search.tree import split_key
@@ -28,7 +29,8 @@ def profile(
       config: the run.
       rounds: iterations that are timed, and kept in the trace.
       skip: iterations to leave out first, beside those that fill the replay.
-      trace: a folder for a trace of `rounds` more iterations, as xprof and TensorBoard show it; None for none.
+      trace: a folder, here or in a bucket, for a trace of `rounds` more iterations, as xprof and TensorBoard show it;
+        None for none.
 
     The network is timed as often as the searches call it, on as many positions; the rules likewise; learning
     as the updates of one iteration. What remains of a whole self-play iteration is the trees' share.
@@ -54,7 +56,7 @@ def profile(
     jax.block_until_ready(metrics)
     whole = (time.perf_counter() - start) / rounds
     if trace is not None:  # after the clock has stopped: tracing takes time itself
-        with jax.profiler.trace(trace):
+        with tracing(trace):
             for number in range(rounds):
                 with jax.profiler.StepTraceAnnotation("iteration", step_num=number):
                     state, metrics = compiled(state)
@@ -66,7 +68,7 @@ def profile(
     rules = _time(_rules_calls(config, calls), rounds)
     learning = _time(update_calls(config, state), rounds)
     trees = max(0.0, whole - network - rules - learning)
-    best, known_from = machine.peak(config.network.compute_dtype)
+    best, known_from = machine.peak(config.selfplay_dtype)
     parts = {"network": network, "rules": rules, "trees and bookkeeping": trees, "learning": learning}
     return {
         "parts": [
@@ -82,6 +84,15 @@ def profile(
     }
 
 
+@contextlib.contextmanager
+def tracing(folder: str | os.PathLike) -> Iterator[None]:
+    """Keeps a trace of what runs in the block in a folder, here or in a bucket."""
+    with jax.profiler.trace(remote.local(folder)):
+        yield
+    if remote.is_remote(folder):
+        remote.mirror(folder).send()
+
+
 def _time(function: Callable[[], Any], rounds: int) -> float:
     jax.block_until_ready(function())
     start = time.perf_counter()
@@ -91,9 +102,9 @@ def _time(function: Callable[[], Any], rounds: int) -> float:
 
 
 def network_calls(config: TrainConfig, calls: int) -> Callable[[], Any]:
-    """A function that runs the network `calls` times on all lanes, one call after the other."""
-    network = make_network(config.network, config.game)
-    params = jax.jit(network.init)(keys.root(0, "profile network"))
+    """A function that runs the network of self-play `calls` times on all lanes, one call after the other."""
+    network = make_network(training.playing_config(config), config.game)
+    params = training.playing_copy(config, jax.jit(network.init)(keys.root(0, "profile network")))
     observation = jnp.zeros((config.selfplay.lanes, *config.game.observation_shape))
     evaluate = jax.jit(functools.partial(repeated_evaluation, network, calls=calls))
     return lambda: evaluate(params, observation)

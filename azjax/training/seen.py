@@ -56,10 +56,9 @@ class Log:
         records["outcome"] = np.asarray(ended.outcome)[group, row]
         if self._last is None or iteration <= self._last:
             self._go_back_to(iteration - 1)
-        with open(self._folder / "positions.bin", "ab") as file:
-            file.write(records.tobytes())
-        with open(self._folder / "index.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps({"iteration": iteration, "positions": len(records)}) + "\n")
+        atomic.append(self._folder / "positions.bin", records.tobytes())
+        line = json.dumps({"iteration": iteration, "positions": len(records)}) + "\n"
+        atomic.append(self._folder / "index.jsonl", line)
         self._last = iteration
 
     def _go_back_to(self, iteration: int) -> None:

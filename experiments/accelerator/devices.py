@@ -47,6 +47,7 @@ _TPUS = {
     ("v5e", 1): ("v5e:1x1", (1, 1, 1)),
     ("v5e", 4): ("v5e:2x2", (2, 2, 1)),
     ("v5e", 8): ("v5e:2x4", (2, 4, 1)),
+    ("v5e", 256): ("v5e:16x16", (2, 4, 1)),
     ("v6e", 1): ("v6e:1x1", (1, 1, 1)),
     ("v6e", 4): ("v6e:2x2", (2, 2, 1)),
     ("v6e", 8): ("v6e:2x4", (2, 4, 1)),
@@ -92,7 +93,7 @@ def make_mesh(kind: str, chips: int) -> Mesh:
 
     Args:
       kind: v5e, v6e or h100.
-      chips: 1, 4 or 8; of an H100 any number.
+      chips: 1, 4 or 8, of v5e also 256; of an H100 any number.
     """
     # What is compiled for absent devices can be written to the cache and not be read again (jax 0.10.2). Not when this
     # file is imported, or whatever imports it, such as the tests, would compile everything anew.

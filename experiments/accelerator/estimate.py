@@ -1,7 +1,7 @@
 """What the accelerator presets would make of TPUs and a GPU: memory as compiled, speed as estimated. Nothing is timed.
 
-    python -m experiments.accelerator.estimate                         # all presets; about an hour of one core
-    python -m experiments.accelerator.estimate accelerator/hex11 --chips 1 --kind v5e
+    python -m experiments.accelerator.estimate                         # what is missing; two minutes of a core for each
+    python -m experiments.accelerator.estimate accelerator/hex11 --chips 1 --kind v5e    # this one, anew
 
 By roofline: what the network's own operations take at the chip's published peak, which no program can beat. By schedule
 (TPU alone): the cycles of the compiled program, see `schedule`; how often the loops of a search turn that depend on the
@@ -10,9 +10,11 @@ data is assumed, and said there. Results go to `experiments/results/accelerator/
 
 import argparse
 import dataclasses
+import functools
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,7 +36,14 @@ TARGETS = (("v5e", 1), ("v5e", 8), ("h100", 1))
 
 
 def config_of(name: str) -> TrainConfig:
-    """A preset, with `-bfloat16` behind its name in half precision; or `large11`, which was estimated first."""
+    """A preset, or `large11`, which was estimated first.
+
+    With `-bfloat16` behind the name in half precision, with `-2048-lanes` with so many.
+    """
+    if in_lanes := re.fullmatch(r"(.+)-(\d+)-lanes", name):
+        whole = config_of(in_lanes[1])
+        selfplay = dataclasses.replace(whole.selfplay, lanes=int(in_lanes[2]))
+        return dataclasses.replace(whole, selfplay=selfplay)
     if name.endswith("-bfloat16"):
         whole = config_of(name.removesuffix("-bfloat16"))
         network = dataclasses.replace(whole.network, compute_dtype="bfloat16")
@@ -48,6 +57,12 @@ def config_of(name: str) -> TrainConfig:
     )
 
 
+def accelerator_presets() -> list[str]:
+    """The presets that are meant for these chips."""
+    return [name for name in theses.preset_names() if name.startswith("accelerator/")]
+
+
+@functools.cache
 def network_operations(config: TrainConfig, batch: int = 8) -> float:
     """Multiplications and additions to evaluate one position, as XLA counts them."""
     network = make_network(config.network, config.game)
@@ -58,22 +73,20 @@ def network_operations(config: TrainConfig, batch: int = 8) -> float:
     return lowered.cost_analysis()["flops"] / batch
 
 
-def roofline_seconds(config: TrainConfig, kind: str, chips: int) -> float:
+def roofline(config: TrainConfig, kind: str, chips: int) -> dict[str, float]:
     """What evaluations and updates of one iteration take at the chips' peak, if nothing else took any time."""
-    evaluations = config.selfplay.lanes * config.selfplay.plies * (config.search.simulations + 1)
+    played = config.selfplay.lanes * config.selfplay.plies
     learned = config.updates * config.replay.batch_size
-    operations = network_operations(config) * (evaluations + 3 * learned)  # backwards is twice forwards
-    return operations / devices.CHIPS[kind].peak / chips
+    evaluated = played * (config.search.simulations + 1) + 3 * learned  # backwards is twice forwards
+    seconds = network_operations(config) * evaluated / devices.CHIPS[kind].peak / chips
+    return {"roofline_seconds": round(seconds, 4), "roofline_positions_per_second": round(played / seconds)}
 
 
 def estimate(name: str, kind: str, chips: int, listings: pathlib.Path | None) -> dict[str, Any]:
     """Compiles one program and says what there is to say of it."""
     config = config_of(name)
     compiled = program.compile_iteration(config, kind, chips)
-    played = config.selfplay.lanes * config.selfplay.plies
-    seconds = roofline_seconds(config, kind, chips)
-    row = {"preset": name} | compiled.facts()
-    row |= {"roofline_seconds": round(seconds, 4), "roofline_positions_per_second": round(played / seconds)}
+    row = {"preset": name} | compiled.facts() | roofline(config, kind, chips)
     if kind == "h100" or listings is None:
         return row
 
@@ -85,6 +98,7 @@ def estimate(name: str, kind: str, chips: int, listings: pathlib.Path | None) ->
         chip.bandwidth / chip.clock,
     )
     row |= schedule.figures(cost)
+    played = config.selfplay.lanes * config.selfplay.plies
     return row | {
         "schedule_seconds": round(cost.total / chip.clock, 4),
         "schedule_positions_per_second": round(played * chip.clock / cost.total),
@@ -95,20 +109,30 @@ def estimate(name: str, kind: str, chips: int, listings: pathlib.Path | None) ->
 
 
 def table(folder: pathlib.Path) -> str:
-    """What the folder's files say, a line per program, in Markdown."""
-    rows = []
-    for file in sorted(folder.glob("*.*.*.json")):
-        row = json.loads(file.read_text())
-        rows.append(
-            {
-                "preset": row["preset"],
-                "chips": f"{row['chips']} x {row['kind']}",
-                "memory per chip": f"{row['device_mib'] / 1024:.2f} GiB",
-                "roofline, positions/s": f"{row['roofline_positions_per_second']:,}",
-            }
-            | ({} if "cycles" not in row else _by_schedule(row))
-        )
-    return program.markdown(rows)
+    """What the folder's files say, a line per program, in Markdown; of presets that have none, the roofline alone."""
+    rows = [json.loads(file.read_text()) for file in folder.glob("*.*.*.json")]
+    there = {(row["preset"], row["kind"], row["chips"]) for row in rows}
+    for name in accelerator_presets():
+        for kind, chips in TARGETS:
+            if (name, kind, chips) not in there:
+                rows.append(
+                    {"preset": name, "kind": kind, "chips": chips} | roofline(config_of(name), kind, chips)
+                )
+    return program.markdown([_line(row) for row in sorted(rows, key=_place)])
+
+
+def _place(row: dict[str, Any]) -> tuple:
+    return row["preset"], row["kind"], row["chips"]
+
+
+def _line(row: dict[str, Any]) -> dict[str, str]:
+    line = {
+        "preset": row["preset"],
+        "chips": f"{row['chips']} x {row['kind']}",
+        "memory per chip": "" if "device_mib" not in row else f"{row['device_mib'] / 1024:.2f} GiB",
+        "roofline, positions/s": f"{row['roofline_positions_per_second']:,}",
+    }
+    return line if "cycles" not in row else line | _by_schedule(row)
 
 
 def _by_schedule(row: dict[str, Any]) -> dict[str, str]:
@@ -137,7 +161,7 @@ def _in_a_process_of_its_own(name: str, kind: str, chips: int, out: pathlib.Path
 def main() -> None:
     """Estimates what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("presets", nargs="*", help="all accelerator presets if none is named")
+    parser.add_argument("presets", nargs="*", help="if none is named, what is missing of the accelerator's")
     parser.add_argument("--kind", choices=list(devices.CHIPS))
     parser.add_argument("--chips", type=int)
     parser.add_argument("--out", type=pathlib.Path, default=RESULTS)
@@ -147,15 +171,21 @@ def main() -> None:
         (name,) = arguments.presets
         row = estimate(name, arguments.kind, arguments.chips, arguments.listings)
         arguments.out.mkdir(parents=True, exist_ok=True)
-        file = f"{name.replace('/', '-')}.{arguments.kind}.{arguments.chips}.json"
-        (arguments.out / file).write_text(json.dumps(row, indent=1) + "\n")
+        _file(arguments.out, name, arguments.kind, arguments.chips).write_text(
+            json.dumps(row, indent=1) + "\n"
+        )
         print({key: value for key, value in row.items() if key != "largest"}, flush=True)
         return
-    for name in arguments.presets or [p for p in theses.preset_names() if p.startswith("accelerator/")]:
+    for name in arguments.presets or accelerator_presets():
         for kind, chips in TARGETS:
-            if arguments.kind in (None, kind) and arguments.chips in (None, chips):
+            wanted = arguments.kind in (None, kind) and arguments.chips in (None, chips)
+            if wanted and (arguments.presets or not _file(arguments.out, name, kind, chips).exists()):
                 _in_a_process_of_its_own(name, kind, chips, arguments.out)
-    (arguments.out / "estimates.md").write_text(table(arguments.out))
+                (arguments.out / "estimates.md").write_text(table(arguments.out))
+
+
+def _file(folder: pathlib.Path, name: str, kind: str, chips: int) -> pathlib.Path:
+    return folder / f"{name.replace('/', '-')}.{kind}.{chips}.json"
 
 
 if __name__ == "__main__":

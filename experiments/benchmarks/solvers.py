@@ -27,10 +27,12 @@ import tyro
 from rich.console import Console
 
 from azjax.common import atomic
-from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex
+from azjax.envs import ChineseCheckers, DotsAndBoxes, Hex, make_game
 from azjax.evaluation.suites import ready_suites
 from azjax.positions import PositionLine, read_positions, stack
+from azjax.positions import sets as position_sets
 from azjax.solvers.checkers import solver as chinese_checkers
+from azjax.solvers.connect_four import solver as connect_four
 from azjax.solvers.dots import search as dots_search
 from azjax.solvers.dots import solver as dots_and_boxes
 from azjax.solvers.hex import search as hex_search
@@ -50,6 +52,8 @@ CHECKERS = {
     (5, 3): (3_499_722, 26_036, 58_520),
 }
 OPENINGS = {5: 13, 6: 24}  # winning ones
+# Scores of the first moves of Connect Four, by Pascal Pons's solver (connect4.gamesolver.org).
+FIRST_COLUMNS = (-2, -1, 0, 1, 0, -1, -2)
 CHECKERS_PASSES = 51  # of 5x5 with six pieces, by the formula that fits the smaller boards within 4
 
 
@@ -175,6 +179,43 @@ def hex_random(size: int, stones: int, count: int) -> Measured:
     return _hex_positions(size, positions, "random positions")
 
 
+def connect_four_random(stones: int, count: int) -> Measured:
+    """Positions of random play with so many stones: the score of each and the best moves, by value and by score.
+
+    Every position is solved from nothing.
+    """
+    game = make_game("connect_four")
+    states, going = position_sets.random_games(game, jax.random.key(0), 8 * count)
+    states = jax.tree.map(lambda leaf: leaf[going[:, stones], stones][:count], states)
+    values, scores, nodes = [], [], 0
+    for row in range(count):
+        state = position_sets.rows(states, [row])
+        solver = connect_four.make_solver(game)
+        solver.value(position_sets.rows(states, slice(0, 0)))  # has everything compiled
+        start = time.process_time()
+        solution = solver.solve(state)
+        values.append(time.process_time() - start)
+        score, quickest = solver.best_scores(state)
+        scores.append(time.process_time() - start)
+        _expect(np.sign(score).tolist(), solution.value.tolist())
+        _expect(bool(np.any(quickest & ~solution.optimal)), False)
+        nodes += solver.nodes
+    text = (
+        f"{count} random positions: values and their moves median {np.median(values):.3f} CPU s, most"
+        f" {max(values):.1f} s; scores and theirs too median {np.median(scores):.3f}, most {max(scores):.1f} s"
+    )
+    return Measured(text, nodes, float(np.median(scores)))
+
+
+def connect_four_openings() -> Measured:
+    """The scores of all first moves."""
+    game = make_game("connect_four")
+    solver = connect_four.make_solver(game)
+    scores = tuple(int(score) for score in solver.move_scores(position_sets.start_of(game))[0])
+    _expect(scores, FIRST_COLUMNS)
+    return Measured(" ".join(f"{score:+d}" for score in scores), solver.nodes, 0)
+
+
 def _hex_positions(size: int, positions: list[PositionLine], source: str) -> Measured:
     seconds, nodes = [], 0
     for position in positions:
@@ -217,10 +258,16 @@ CASES = [
     Case("hex 8x8, suite positions of 20 and more stones", "median 10 s", 10, hex_suite, (8, 20)),
     Case("hex 8x8, random positions of 20 to 31 stones", "median 10 s", 10, hex_random, (8, 20, 30)),
     Case("hex 7x7, all openings, two processes", "hours", 4 * 3600, hex_openings, (7, 2)),
+    *(
+        Case(f"connect four, {stones} stones", "median 1 s", 1, connect_four_random, (stones, 40))
+        for stones in (8, 10, 12, 16, 20, 24, 28)
+    ),
+    Case("connect four, all first moves", "-", np.inf, connect_four_openings),
 ]
 QUICK_CASES = [
     Case("dots and boxes, tables of 1x1 and 2x2", "-", np.inf, dots_tables, ((1, 1), (2, 2))),
     Case("hex 5x5, all openings", "seconds", 10, hex_openings, (5, 1)),
+    Case("connect four, 28 stones", "median 1 s", 1, connect_four_random, (28, 4)),
 ]
 
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# A training under Slurm, one process per node; it is queued again by itself when it is preempted or its time is over.
+# A training under Slurm, one process per node with all of its GPUs. It is queued again by itself when it is preempted or
+# its time is over.
 #     sbatch experiments/tpu/slurm.sh hex6 --out /shared/runs/hex6
 #SBATCH --job-name=azjax
 #SBATCH --nodes=2

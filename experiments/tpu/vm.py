@@ -23,6 +23,7 @@ RUNTIMES = {  # what Google calls the system on each kind of TPU
     "v6e": "v2-alpha-tpuv6e",
     "v4": "tpu-ubuntu2204-base",
 }
+PYTHON = "3.12"  # uv fetches it: the systems' own is 3.10, which neither JAX nor azjax supports
 HOME = "azjax-study"  # the folder on every worker
 PACKED = "/tmp/azjax-study.tar.gz"
 RESUME_ME = 75  # the exit code of a run that SIGTERM has stopped and saved
@@ -79,8 +80,9 @@ def install(config: Config) -> list[Command]:
         f"mkdir -p {HOME}",
         f"tar -xzf {PACKED} -C {HOME}",
         f"cd {HOME}",
-        "python3 -m venv .venv",
-        ".venv/bin/pip install --quiet --constraint constraints.txt '.[plots,gcs]' 'jax[tpu]'",
+        "python3 -m pip install --quiet --user uv",
+        f"python3 -m uv venv --quiet --clear --python {PYTHON} .venv",
+        "python3 -m uv pip install --quiet --python .venv --constraint constraints.txt '.[plots,gcs]' 'jax[tpu]'",
         ".venv/bin/azjax --version",
     )
     return [

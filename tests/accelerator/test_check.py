@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import json
 import os
 import pathlib
 import subprocess
@@ -10,7 +11,7 @@ import types
 
 import pytest
 
-from experiments.accelerator import check, hlo, schedule
+from experiments.accelerator import check, estimate, hlo, schedule
 from experiments.accelerator.program import Program
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -78,6 +79,8 @@ def test_every_promise_can_be_broken_by_itself(promise):
         (("ROOT %sum", "%s = f32[8,9] custom-call(%seen), custom_call_target=\"a_callback\"\n  ROOT %sum"),
          "stays_on_the_device: goes to the host: a_callback"),
         (("all-reduce(", "negate("), "talks_only_to_average: expected all-reduce alone, found {}"),
+        (("jit(step)/learning/psum", "while/body/shard_map/while/body/psum"),
+         "talks_only_to_average: sums while games are played: sum"),
         (("conv\" stack", "_convolve_on_cpu\" stack"), "convolves_by_itself: runs the convolution for CPUs"),
         (("fusion(%old), kind=kLoop, calls=%inner", "scatter(%old, %old, %old), to_apply=%inner"),
          "reads_edges_off_nodes: scatters into trees: kept"),
@@ -144,6 +147,20 @@ def test_the_cycles_of_each_part_are_kept_and_the_next_program_finds_no_kernels_
     )
     assert tpu_line.startswith("| gumbel, 8 x v5e | 1.0 |") and tpu_line.endswith("| 0 |  |  | 1 | 4 | 1 |")
     assert gpu_line.startswith("| puct, 1 x h100 |") and gpu_line.endswith("| 0 |  |  | 1 |  |  |")
+
+
+def test_of_presets_that_were_not_compiled_the_table_tells_the_roofline(tmp_path, monkeypatch):
+    monkeypatch.setattr(estimate, "network_operations", lambda config: 1e6)
+    monkeypatch.setattr(estimate, "accelerator_presets", lambda: ["accelerator/hex11"])
+    compiled = {"preset": "accelerator/hex11", "kind": "v5e", "chips": 1, "device_mib": 512.0}
+    compiled |= {"roofline_positions_per_second": 2558442, "schedule_positions_per_second": 10, "cycles": 100}
+    compiled |= {"schedule_seconds": 2.0, "cycles_by_part": {"network": 60, "learning": 15, "descent": 25}}
+    (tmp_path / "accelerator-hex11.v5e.1.json").write_text(json.dumps(compiled))
+    _, _, h100, one, eight = estimate.table(tmp_path).splitlines()
+    assert one == "| accelerator/hex11 | 1 x v5e | 0.50 GiB | 2,558,442 | 10 | 2 | 60% | 15% | 25% |"
+    # A position is searched with 64 simulations and the root, and learned from 4 times at 3 evaluations each.
+    assert h100 == f"| accelerator/hex11 | 1 x h100 |  | {round(989e12 / 77e6):,} |  |  |  |  |  |"
+    assert eight == f"| accelerator/hex11 | 8 x v5e |  | {round(8 * 197e12 / 77e6):,} |  |  |  |  |  |"
 
 
 def compilers() -> str | None:

@@ -258,6 +258,7 @@ def bad_files(tmp_path_factory):
             archive.writestr("header.npy", head + bytes(100))
     solution_files.write(folder / "about-other.npz", {"game": "chess"}, {"table": np.zeros(3)})
     (folder / "results.jsonl").write_text('{"format": 1}\n{"player": "a"}\n')
+    os.mkfifo(folder / "pipe.svg")
     (folder / "notes.txt").write_text("my notes\nwithout a last line break")
     return folder
 
@@ -466,6 +467,8 @@ evaluate run-kept --judge match:uct:0                        | must be a whole n
 evaluate run-kept --judge match:uct:999999999                | for a search tree of 1,000,000,000 nodes
 evaluate run-kept --judge boards:hard                        | is for runs of dots_and_boxes
 evaluate run-good --judge truth --beside missing             | missing holds no run
+evaluate run-kept --judge truth --beside run-good            | run-good has no results of truth with these options
+evaluate run-kept --judge nonsense --beside run-good         | nonsense
 resume missing                                               | missing holds no run
 resume run-own-parts                                         | own_parts must be a tuple, got 5
 resume run-init-from                                         | init_from must be a text, got 7
@@ -530,6 +533,8 @@ match hex random 'uct:10?d=1' --size 3                       | uct has no option
 match hex random az:missing --size 3                         | there is no agent at missing
 match hex random az:folder --size 3                          | there is no agent at folder
 match hex random az:empty --size 3                           | is not an agent of azjax, or damaged
+match hex random az:pipe.svg --size 3                        | pipe.svg is a pipe
+solve hex --size 3 --load pipe.svg                           | pipe.svg is a pipe
 match hex random az:noise --size 3                           | is not an agent of azjax, or damaged
 match hex random az:array.npy --size 3                       | is not an agent of azjax, or damaged
 match hex random az:cut.npz --size 3                         | is not an agent of azjax, or damaged
@@ -607,6 +612,11 @@ play hex random --size 3 --hints nobody                      | names no agent
 play hex random --size 3 --record nowhere/x.sgf              | there is no folder nowhere
 play hex random --size 3 --draw folder                       | folder is a folder
 play hex random --size 3 --record x --draw x                 | would be overwritten
+play hex random --size 3 --draw pipe.svg                     | pipe.svg is a device or a pipe
+play hex random random --size 3 --record pipe.svg            | pipe.svg is a device or a pipe
+solve hex --size 3 --save pipe.svg                           | pipe.svg is a device or a pipe
+tournament hex random uct:2 --size 3 --out pipe.x            | pipe.svg is a device or a pipe
+train hex3 --out pipe.svg                                    | pipe.svg is a file, expected a folder
 play dots-and-boxes random --record x.sgf                    | SGF is for Hex alone
 play hex random --size 3 --seed 99999999999                  | seed must be between
 analyse nobody                                               | names no agent
@@ -944,6 +954,8 @@ def test_a_path_can_be_written_where_a_file_can(tmp_path):
     assert (tmp_path / "old.txt").read_text() == "old" and not (tmp_path / "new.txt").exists()
     with pytest.raises(files.FileError, match="would be overwritten"):
         files.writable_path(tmp_path / "old.txt", tmp_path / "." / "old.txt")
+    with pytest.raises(files.FileError, match="name too long"):
+        files.writable_path(tmp_path / f"{'x' * 240}.txt")  # fits, but not what is written before it
     with pytest.raises(files.FileError, match="make it first"):
         files.writable_path(tmp_path / "nowhere" / "x")
 

@@ -161,6 +161,18 @@ def test_the_doctor_names_devices_versions_memory_and_an_estimate(examined):
     assert "Memory: " in said and "positions/s" in said and f"jax {jax.__version__}" in said
 
 
+def test_self_play_and_learning_are_timed_each_in_its_precision(monkeypatch):
+    timed = []
+
+    def noted(function):
+        timed.append({str(leaf.dtype) for leaf in jax.tree.leaves(function.args[0])})  # of its parameters
+        return 1.0
+
+    monkeypatch.setattr(machine, "least_seconds", noted)
+    machine.estimate(dataclasses.replace(theses.preset("hex3"), selfplay_dtype="bfloat16"), 1)
+    assert timed == [{"bfloat16"}, {"float32"}]
+
+
 def test_the_doctor_says_what_to_change_where_a_run_does_not_fit(monkeypatch, capsys):
     monkeypatch.setattr(memory, "_machine", lambda: 2 * 2**20)  # bytes
     assert cli.main(["doctor", "hex3", "--replay.capacity", "1048576", "--no-compile", "--json"]) == 1

@@ -370,6 +370,8 @@ def test_parameters_are_checked(server):
     for line, complaint in {
         "param_dfpn threads many": "syntax error",
         "param_dfpn threads 0": "syntax error",
+        "param_dfpn threads 99999": "syntax error: threads must be at most 1,024",
+        "time_left b 10 many": "syntax error: the number of stones",
         "param_dfpn colour 1": "unknown parameter",
         "param_mohex use_parallel_solver yes": "syntax error",
         "param_mohex playouts 3": "unknown parameter",

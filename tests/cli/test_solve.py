@@ -79,6 +79,20 @@ def test_positions_of_the_other_games_are_answered_too(tmp_path, capsys):
     assert start["value"] == 1 and start["optimal"] == ["1-3", "2-5"]
 
 
+def test_how_soon_games_end_is_told_where_the_solver_knows(tmp_path, capsys):
+    # Scores 15 and -10 (Pons, see the tests of the solver): a win with the seventh stone, of which five lie there; a
+    # loss to the twelfth, of which seven do.
+    path = write_lines(
+        tmp_path / "positions.jsonl", {"position": "74642572132"}, {"moves": list("51756773145177")}
+    )
+    won, lost = answers(capsys, "connect-four", "--positions", path)
+    assert won["value"] == 1 and dict(zip(won["optimal"], won["plies"]))["3"] == min(won["plies"]) == 3
+    assert lost["value"] == -1 and dict(zip(lost["optimal"], lost["plies"]))["2"] == max(lost["plies"]) == 10
+    (plain, _) = answers(capsys, "connect-four", "--positions", path, "--no-distances")
+    assert "plies" not in plain and plain["optimal"] == won["optimal"]
+    assert "3 (in 3)" in " ".join(printed(capsys, "connect-four", "--positions", path))
+
+
 def test_what_is_not_proven_in_time_is_null(tmp_path, capsys):
     path = write_lines(tmp_path / "positions.jsonl", {"game": "hex", "size": 8}, {"game": "hex", "size": 1})
     unknown, trivial = answers(capsys, "hex", "--positions", path, "--seconds", 0.0)

@@ -91,6 +91,22 @@ def test_an_interruption_may_say_more_in_its_line_and_other_errors_stay_what_the
         cli.main(["presets"])
 
 
+def test_devices_that_are_not_there_are_one_line(command, capfd):
+    """As of a TPU that another process holds."""
+    message = "Unable to initialize backend 'tpu': UNKNOWN: TPU initialization failed. (set JAX_PLATFORMS='')"
+
+    def run(arguments):
+        raise RuntimeError(message)
+
+    command(run)
+    assert cli.main(["presets"]) == 2
+    said = capfd.readouterr().err
+    assert said.startswith(
+        "azjax: JAX has none of the devices that it is to use (Unable to initialize backend 'tpu'"
+    )
+    assert "JAX_PLATFORMS" in said and said.count("\n") == 1
+
+
 def test_ctrl_c_at_a_prompt_ends_the_game(monkeypatch, capfd):
     monkeypatch.setattr("builtins.input", lambda *prompt: signal.raise_signal(signal.SIGINT))
     assert cli.main(["play", "hex", "random", "--size", "3"]) == 130
@@ -193,6 +209,15 @@ def test_a_reader_that_has_seen_enough_is_no_error():
         process.stdout.close()
         assert process.stderr.read() == ""
         assert process.wait(timeout=60) == 141  # as of any program that SIGPIPE ends
+
+
+def test_a_command_whose_output_is_closed_ends_as_ever(monkeypatch):
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    assert cli.main(["help"]) == 0
+    assert cli.main(["hello"]) == 2
+    with sys.stdin as stdin, sys.stdout, sys.stderr:  # in their place is what stays empty
+        assert stdin.read() == ""
 
 
 def test_the_version_names_devices(capsys):

@@ -129,7 +129,9 @@ def test_no_key_is_used_twice_in_drawing_judged_positions(monkeypatch, quickly_c
     assert not found.parts_again
 
 
-@pytest.mark.parametrize("name", ["accuracy", "exploitability", "truth", "match:random"])
+@pytest.mark.parametrize(
+    "name", ["accuracy", "exploitability", "truth", "match:random", "match:uct:2?reuse=1"]
+)
 def test_no_key_is_used_twice_by_a_judge(name, monkeypatch, tmp_path, quickly_compiled):
     config = small("puct")
     seen = position_sets.explore(Hex(2), with_moves=False).states

@@ -4,42 +4,18 @@ import dataclasses
 import os
 import pathlib
 
-import fsspec
+import jax
 import numpy as np
 import pytest
-from etils import epath
-from fsspec.implementations.memory import MemoryFileSystem
 
 from azjax.common import atomic, files, remote
 from azjax.envs import Hex
 from azjax.positions import read_positions, write_positions
-from azjax.training import checkpoint
+from azjax.training import checkpoint, profiling
+from tests.buckets import Bucket
 from tests.loop_cases import SIX, make_walk, walk
 
 RUN = "gs://bucket/runs/walk"
-
-
-class Bucket(MemoryFileSystem):
-    """A bucket in memory."""
-
-    protocol = ("gs", "gcs")
-    store = {}  # noqa: RUF012
-    pseudo_dirs = [""]  # noqa: RUF012
-
-    @classmethod
-    def _strip_protocol(cls, path):
-        return "/" + str(path).removeprefix("gs://").strip("/") if str(path).strip("/") else ""
-
-
-@pytest.fixture
-def bucket(monkeypatch, tmp_path):
-    """The bucket, empty, and an empty cache here."""
-    monkeypatch.setenv("AZJAX_CACHE", str(tmp_path / "cache"))
-    for name in ("gs", "gcs"):
-        fsspec.register_implementation(name, Bucket, clobber=True)
-    Bucket.store.clear()
-    Bucket.pseudo_dirs[:] = [""]
-    return epath.Path("gs://bucket")
 
 
 def another_machine(monkeypatch, tmp_path):
@@ -147,3 +123,10 @@ def test_agents_and_position_files_are_read_from_a_bucket_and_written_to_it(buck
     assert files.read_text("gs://bucket/notes.txt") == "two\n"
     with pytest.raises(files.FileError, match="there is no file gs://bucket/nothing"):
         files.read_text("gs://bucket/nothing")
+
+
+def test_a_trace_is_kept_in_a_bucket(bucket):
+    with profiling.tracing(pathlib.Path("gs://bucket/traces/walk")):  # as the command line has it
+        jax.block_until_ready(jax.numpy.ones(3))
+    (trace,) = (bucket / "traces/walk/plugins/profile").glob("*/*.xplane.pb")
+    assert trace.read_bytes()

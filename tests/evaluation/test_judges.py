@@ -14,6 +14,7 @@ from azjax import cli, training
 from azjax.envs import ChineseCheckers, DotsAndBoxes
 from azjax.envs.dots_and_boxes import box_sides
 from azjax.evaluation import arena, dots_judges, judges, suites
+from azjax.evaluation import truth as ground_truth
 from azjax.nn import NetworkConfig, make_evaluator, make_network
 from azjax.training import alphazero, checkpoint
 from azjax.training.config import ReplayConfig, SelfplayConfig
@@ -304,7 +305,8 @@ def test_the_judge_of_accuracy_is_right_about_every_position_it_asks(runs, seen,
     assert next(moves, None) is None
 
 
-def test_the_judge_of_mistakes_finds_those_that_were_made(runs, matches, seen, capsys):
+def test_the_judge_of_mistakes_finds_those_that_were_made(runs, matches, seen, capsys, monkeypatch):
+    monkeypatch.setattr(ground_truth, "_SEEN_PER_PART", 16)  # so that there are several
     children, values = slow_game()
     row = evaluate(capsys, runs["chinese_checkers"], "mistakes", "--simulations", "0", "--pairs", "20")
     (result,) = matches

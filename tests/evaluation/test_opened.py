@@ -187,7 +187,8 @@ def test_moves_from_openings_are_counted_apart():
         [[0, 2, 1, 3], [1, 2, 3, -1]], np.int32
     )  # two games on 2x2, in which Black moves twice each
     opened = openings_of(with_openings("none", game=Hex(2)))
-    counts = ground_truth.count_mistakes(make_solver(Hex(2)), records, np.array([0, 0]), opened=opened)
+    moves = ground_truth.judge_moves(make_solver(Hex(2)), records, np.array([0, 0]), opened=opened)
+    counts = ground_truth.count_mistakes(moves)
     assert counts["left_out"].states == 2 and counts["left_out"].mistakes == 1
     assert counts["all"].states == 2 and counts["all"].mistakes == 0
 

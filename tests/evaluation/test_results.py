@@ -112,6 +112,14 @@ def test_a_run_shows_how_it_went(tmp_path):
     assert run._repr_html_().count("<svg") == 1
 
 
+def test_a_run_shows_no_loss_while_the_replay_fills(tmp_path):
+    run = create_run(tmp_path / "run", SMALL)
+    losses = ({"total": 0.0, "policy": 0.0, "value": 0.0}, {"total": 3, "policy": 2, "value": 1})
+    lines = [{"iteration": n + 1, "positions": 100, "loss": loss} for n, loss in enumerate(losses)]
+    (run.path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert words(run)[-2:] == [["1", "100"], ["2", "100", "2.000", "1.000"]]
+
+
 def test_an_agent_shows_its_name_and_not_its_weights():
     assert repr(Agent("uct:8", print, np.zeros(10_000))) == "Agent('uct:8')"
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from azjax import cli, positions
+from azjax import cli, positions, solvers
 from azjax.common.agent import Agent
 from azjax.envs import Hex, PositionError
 from azjax.evaluation import suite_building, suites
@@ -297,6 +297,21 @@ def test_moves_of_a_ready_made_suite_are_proven_again():
     suite = suites.read_suite("hex5")[::50]
     optimal = solver_of(5).optimal_actions(positions.stack(position.state for position in suite))
     for position, mask in zip(suite, optimal):
+        named = {position.game.action_to_text(action) for action in np.flatnonzero(mask)}
+        assert named == set(position.fields["optimal"])
+
+
+def test_the_suite_of_connect_four_is_nobodys_opening_and_proven_again():
+    suite = suites.read_suite("connect4")
+    recipe = json.loads(suites.find_suite("connect4").with_suffix(".recipe.json").read_text())
+    assert recipe["counts"]["chosen_by_player"] == [100, 100]
+    assert len(suites.nobodys_openings(suite)) == len(suite) == 200
+    assert {len(position.fields["moves"]) for position in suite} >= set(range(9, 30))
+    late = [position for position in suite if len(position.fields["moves"]) >= 16][::10]
+    optimal = solvers.make_solver(late[0].game).optimal_actions(
+        positions.stack(position.state for position in late)
+    )
+    for position, mask in zip(late, optimal):
         named = {position.game.action_to_text(action) for action in np.flatnonzero(mask)}
         assert named == set(position.fields["optimal"])
 

@@ -163,20 +163,24 @@ def test_mistakes_are_counted_by_category():
     # Black throws the won start away with a1; White takes a2, and Black has lost. In the second game Black wins by b1
     # and, whatever White does, by a2 or b2.
     records = np.array([[0, 2, 1, 3], [1, 2, 3, -1]], np.int32)
-    found = ground_truth.count_mistakes(solver_of(2), records, np.array([0, 0]), seen=played(game, ""))
+    moves = ground_truth.judge_moves(solver_of(2), records, np.array([0, 0]), seen=played(game, ""))
+    found = ground_truth.count_mistakes(moves)
     # In each game Black moves twice: at the start, which was seen, and with two stones on the board.
     assert found["seen"] == ground_truth.MistakeCount(2, 1, 2, 1, 1, 0)
     assert found["neighbouring"].states == 0
     # After b1 a2, only b2 wins, and a1 does not.
     assert found["other"] == ground_truth.MistakeCount(2, 2, 1, 0, 0, 0)
     assert found["all"].mistakes == 1
+    second = ground_truth.count_mistakes(moves, np.array([False, True]))
+    assert second["all"] == ground_truth.MistakeCount(2, 2, 2, 0, 0, 0)
 
 
 def test_mistakes_of_the_second_player_and_openings_nobody_chose():
     # a1 gives the game away; White answers b2, and gives it back: Black then joins a1 and a2.
     records = np.array([[0, 3, 2, -1]], np.int32)
-    assert ground_truth.count_mistakes(solver_of(2), records, np.array([1]))["all"].mistakes == 1
-    assert ground_truth.count_mistakes(solver_of(2), records, np.array([0]), skip=1)["all"].mistakes == 0
+    for player, skip, mistakes in ((1, 0, 1), (0, 1, 0)):
+        moves = ground_truth.judge_moves(solver_of(2), records, np.array([player]), skip=skip)
+        assert ground_truth.count_mistakes(moves)["all"].mistakes == mistakes
 
 
 def test_a_perfect_agent_keeps_the_value_in_every_position():

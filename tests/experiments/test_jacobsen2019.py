@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import pytest
 
@@ -26,10 +27,25 @@ SETTINGS = study.Settings(
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """The folder of results of the whole study with tiny settings, and how to run it again."""
+    """The folder of results of the whole study with tiny settings, and how to run it again.
+
+    The runs' folder is lost after every stage; no run is made twice.
+    """
     folder = tmp_path_factory.mktemp("jacobsen2019")
     places = {"out": folder / "runs", "results": folder / "results"}
-    study.STUDY.run(SETTINGS, **places)
+    trained, train = [], study.study.api.train
+
+    def note(config, path, **options):
+        trained.append(path.name)
+        return train(config, path, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study.study.api, "train", note)
+        for stage in study.STUDY.stages:
+            study.STUDY.run(SETTINGS, only=(stage,), **places)
+            shutil.rmtree(folder / "runs", ignore_errors=True)  # as if the machine had ended here
+    # Single precision is what D2 has anyway.
+    assert trained == [f"3x3-{run}" for run in "A2-0 D2-0 G1-0 H1-0 D2-1 D2-mixed D2-half".split()]
     return folder / "results", lambda only: study.STUDY.run(SETTINGS, only=only, **places)
 
 
@@ -48,10 +64,10 @@ def test_the_theses_tables_come_from_its_own_results(results):
 
 def test_every_run_has_its_budget_and_a_point_at_every_save_and_at_the_start(results):
     rows = table(results, "categories-3x3")
-    assert {name: (row["games"], row["updates"]) for name, row in rows.items()} == {
-        "G1": (100, 20),
-        "H1": (100, 20),
-    }  # 50 games for 10 updates; the large board wrote last
+    assert {name: (row["runs"], row["games"], row["updates"]) for name, row in rows.items()} == {
+        "A2": (1, 100, 20),
+        "D2": (2, 100, 20),
+    }  # 50 games for 10 updates; the second seed on the small board came last
     path = next((results[0] / "points").glob("3x3-D2-1-match*"))
     assert [row["iteration"] for row in json.loads(path.read_text())["found"]] == [0, 1, 2]
 
@@ -67,7 +83,19 @@ def test_what_a_step_brings_is_counted_from_the_points(results):
         )
     (label,) = table(results, "steps-3x3")
     assert label == "G1 to H1: pre-activation"
-    assert table(results, "steps-3x3")[label]["gain in points"] == pytest.approx(100 * (wins[1] - wins[0]))
+    assert table(results, "steps-3x3")[label]["all"] == pytest.approx(100 * (wins[1] - wins[0]))
+
+
+def test_only_experiments_that_differ_in_one_thing_are_compared():
+    found = study.steps_of(study.FULL.small.names)
+    assert [(one, other) for one, other, _ in found] == [
+        *(("A1", "B1"), ("A2", "B2"), ("B1", "C1"), ("B2", "C2"), ("C1", "D1"), ("C2", "D2")),
+    ]
+    assert [what for *_, what in study.steps_of(study.FULL.large.names)] == [
+        "utility",
+        "mean value",
+        "pre-activation",
+    ]
 
 
 def test_newcombes_interval_is_that_of_his_paper():
@@ -102,14 +130,21 @@ def test_all_three_precisions_are_compared(results):
 
 def test_the_best_agent_meets_the_baseline_a_stronger_one_and_hexy(results):
     rows = table(results, "targets")
-    assert [label.split(" against ")[1] for label in rows] == ["uct:2", "uct:3", "hexy?depth=1"]
+    assert [label.split(" against ")[1] for label in rows] == ["hexy?depth=1", "uct:2", "uct:3"]
+    assert all(row["seconds per move of the opponent"] > 0 for row in rows.values())
+
+
+def test_what_is_kept_of_the_runs_suffices_to_play(results):
+    kept = {path.stem for path in (results[0] / "agents").iterdir()}
+    players = {f"3x3-{run}-0-{step}" for run in ("G1", "H1") for step in (0, 1, 2)}
+    assert kept == players | {f"3x3-{run}-2" for run in ("A2-0", "D2-0", "D2-1", "D2-mixed", "D2-half")}
 
 
 def test_the_study_goes_on_where_it_was_stopped(results, monkeypatch):
     monkeypatch.setattr(study.study.api, "train", None)
     monkeypatch.setattr(study, "make_match", None)
     before = (results[0] / "tournament.json").read_text()
-    results[1](("large", "tournament", "precision", "targets"))
+    results[1](())
     assert (results[0] / "tournament.json").read_text() == before
 
 
@@ -125,4 +160,11 @@ def test_the_settings_of_both_sizes_are_the_theses(monkeypatch):
                 assert getattr(config, field.name) == getattr(thesis, field.name), field.name
     assert jacobsen2019.GAMES * study.config_of(study.QUICK, study.QUICK.small, "A2").iterations == 6000
     assert Hex(size=9) == study.config_of(study.QUICK, study.QUICK.large, "H1").game
-    assert len(study.costs(study.FULL)) == 15
+    assert len(study.costs(study.FULL)) == 15 + 2 + 1  # half and single precision, the tournament
+
+
+def test_what_it_costs_can_be_said_of_a_loop_of_whole_games():
+    board = dataclasses.replace(SETTINGS.small, size=2)
+    config = study.config_of(SETTINGS, board, "D2")
+    assert config.selfplay.plies is None and config.selfplay.lanes == 50
+    assert 0 < study.study.seconds_per_evaluation(config) < 1

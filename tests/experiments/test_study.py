@@ -135,6 +135,27 @@ def test_where_the_runs_are_gone_kept_weights_play_and_are_judged_and_nothing_is
     assert [row["all"]["positions"] for row in found["rows"]] == [2, 2, 2]
 
 
+def test_a_run_that_is_asked_for_whole_is_trained_again_where_weights_alone_are_left(
+    judged, tmp_path, monkeypatch
+):
+    folder = judged[0]
+    work_in(folder, lambda work: work.run("agents/first", TINY).keep(0, 1, 2))
+    shutil.copytree(folder / "results" / "agents", tmp_path / "results" / "agents")
+    asked = []
+
+    def train(config, out, **options):
+        asked.append((out.exists(), options["resume"]))
+        return shutil.copytree(folder / "runs" / "agents" / "first", out) and study.checkpoint.open_run(out)
+
+    monkeypatch.setattr(study.api, "train", train)
+    work_in(tmp_path, lambda work: work.run("agents/first", TINY).path)
+    assert asked == []  # its weights are enough
+    metrics = []
+    work_in(tmp_path, lambda work: metrics.append(work.run("agents/first", TINY, whole=True).metrics()))
+    work_in(tmp_path, lambda work: metrics.append(work.run("agents/first", TINY, whole=True).metrics()))
+    assert asked == [(False, False)] and [len(rows) for rows in metrics] == [2, 2]
+
+
 def test_kept_weights_of_other_settings_are_refused(judged, tmp_path):
     folder = judged[0]
     work_in(folder, lambda work: work.run("agents/first", TINY).keep())
@@ -157,6 +178,19 @@ def test_what_is_kept_does_not_say_where_a_file_of_openings_lies(tmp_path):
     assert found == ["here", "here"]
     kept = json.loads((tmp_path / "results" / "points" / "points.json").read_text())
     assert kept["of"]["config"]["selfplay"]["openings"] == "winning.db"
+
+
+def test_whether_a_result_is_kept_can_be_asked(tmp_path):
+    found = []
+
+    def stage(work):
+        found.append(work.has("run/one: the answer"))
+        work.once("run/one: the answer", lambda: 1)
+        found.append(work.has("run/one: the answer"))
+
+    work_in(tmp_path, stage)
+    work_in(tmp_path, stage)
+    assert found == [False, True, True, True]
 
 
 def test_results_of_other_settings_are_refused_and_stay(tmp_path):

@@ -4,6 +4,7 @@ import os
 import pathlib
 import shlex
 import subprocess
+import tomllib
 
 import pytest
 
@@ -43,6 +44,28 @@ def test_a_dry_run_prints_every_step_and_runs_none(capsys, monkeypatch):
         "describe",
         "delete",
     ]
+
+
+def test_a_worker_whose_own_python_is_too_old_gets_another(tmp_path, monkeypatch):
+    """The command as a worker's shell gets it, with a Python that has no venv and only notes what uv shall do."""
+    monkeypatch.setattr(vm, "PACKED", str(tmp_path / "packed.tar.gz"))
+    pack, _, step = vm.commands(vm.Config("install", **WHERE))
+    (tmp_path / "constraints.txt").touch()
+    subprocess.run(["tar", "-czf", pack[-2], "constraints.txt"], cwd=tmp_path, check=True)
+    made = "mkdir -p .venv/bin; ln -s /bin/true .venv/bin/azjax"
+    stand_in(tmp_path, "python3", f'echo "$@" >> calls; [ "$2 $3" != "uv venv" ] || {{ {made}; }}')
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    subprocess.run(["sh", "-c", step[-1]], cwd=tmp_path, env=os.environ | {"PATH": path}, check=True)
+    calls = (tmp_path / vm.HOME / "calls").read_text().splitlines()
+    assert [call.split()[:4] for call in calls] == [
+        ["-m", "pip", "install", "--quiet"],
+        ["-m", "uv", "venv", "--quiet"],
+        ["-m", "uv", "pip", "install"],
+    ]
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    asked = calls[1].split()[calls[1].split().index("--python") + 1]
+    assert tuple(map(int, asked.split("."))) >= tuple(map(int, needed.removeprefix(">=").split(".")))
+    assert "--constraint constraints.txt .[plots,gcs] jax[tpu]" in calls[2]
 
 
 def test_what_runs_on_a_worker_goes_on_after_sigterm_and_stops_at_an_error(tmp_path):

@@ -175,9 +175,9 @@ def test_a_sweep_draws_beside_those_of_other_runs(run_folder, tmp_path, capsys, 
     create_run(tmp_path / "other", SMALL)
     assert cli.main([*arguments, "--beside", str(tmp_path / "other")]) == 2
     assert "has no results of suite" in " ".join(capsys.readouterr().err.split())
-    (kept,) = (run_folder / "judges").glob("suite*.jsonl")
+    name = judges.file_name(suite, judges.JudgeOptions(simulations=0), 4)
     (tmp_path / "other" / "judges").mkdir()
-    (tmp_path / "other" / "judges" / kept.name).write_text('{"iteration": 3, "all": {"share": 0.25}}\n')
+    (tmp_path / "other" / "judges" / f"{name}.jsonl").write_text('{"iteration": 3, "all": {"share": 0.25}}\n')
     drawn = {}
     monkeypatch.setattr(curves, "plot", lambda path, lines, title: drawn.update(lines))
     assert cli.main([*arguments, "--beside", str(tmp_path / "other")]) == 0

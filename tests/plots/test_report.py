@@ -57,7 +57,7 @@ def page(run):
 def test_the_newest_numbers_stand_large_at_the_top(page):
     tiles = re.findall(r"<div class='tile'><b>(.*?)</b><span>(.*?)</span><small>(.*?)</small>", page)
     assert ("75 %", "against random", "60 to 86 % in 32 games") in tiles
-    assert ("50 %", "policy accuracy", "of solved positions") in tiles
+    assert ("50 %", "policy accuracy", "right moves of the network alone, in solved positions") in tiles
     assert ("1.5k", "positions per second", "of self-play and learning, the median") in tiles
     assert ("0.50", "policy loss", "2.00 at the beginning") in tiles
     assert page.index("class='tiles'") < page.index('class="charts"') < page.index("first move")

@@ -192,8 +192,17 @@ def test_table_and_search_agree():
         assert move["low"] <= np.sign(verdict["moves"][action]["low"]) <= move["high"]
 
 
+def test_a_solver_that_knows_how_soon_games_end_tells_the_plies():
+    line = read_line({"game": "connect_four", "start": "43745416472735"})
+    verdict = truth._by_search(line.game, state_of(line), 60.0)
+    assert verdict["status"] == "known" and verdict["value"] == -1
+    # Score -13, so that the opponent wins with his ninth stone and still needs two; the only move that holds so long.
+    slowest = [action for action, move in verdict["moves"].items() if move["plies"] == 4]
+    assert [line.game.action_to_text(action) for action in slowest] == ["6"]
+
+
 def test_games_that_nobody_can_solve_have_no_truth():
-    assert "no solver" in truth.Oracle(read_line({"game": "connect_four"}).game).why
+    assert "no solver" in truth.Oracle(read_line({"game": "othello"}).game).why
     assert "8x8" in truth.Oracle(Hex(size=11)).why
 
 

@@ -488,6 +488,8 @@ def test_interrupted_work_goes_on_to_the_same_table(tmp_path, calls):
     assert path.exists() == (calls > 2)  # the first call reports the first table, the second one pass 0
     resumed = make_solver(game, path=path, save_every=0)
     assert same_table(resumed.table, solver_of(4, 3).table)
+    assert resumed.table.cpu_seconds > 0
+    assert load_solver(path, game).table.cpu_seconds == resumed.table.cpu_seconds
 
 
 def test_an_unfinished_file_is_continued_not_begun_again(tmp_path):
@@ -597,8 +599,8 @@ def test_a_board_that_does_not_fit_is_refused_with_an_estimate(board):
         make_solver(ChineseCheckers(*board))
 
 
-def test_the_thesis_large_game_fits_into_six_gigabytes_but_takes_more_than_an_hour():
+def test_the_thesis_large_game_fits_into_six_gigabytes_but_takes_longer_than_a_quarter_of_an_hour():
     bytes_, seconds = estimate(ChineseCheckers(5, 6))
-    assert 2.4e9 < bytes_ < 6e9 and seconds > 3600
+    assert 2.4e9 < bytes_ < 6e9 and seconds > 900
     with pytest.raises(TooLargeError, match="path"):
         make_solver(ChineseCheckers(5, 6))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 
 import jax
 import jax.numpy as jnp
@@ -30,21 +31,23 @@ NETWORKS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", NETWORKS)
-def test_onnxruntime_answers_as_jax_does_in_random_positions(case, tmp_path):
+@pytest.mark.parametrize("case, file", list(zip(NETWORKS, ["{}/x.onnx", "gs://bucket/x.onnx"])))
+@pytest.mark.usefixtures("bucket")
+def test_onnxruntime_answers_as_jax_does_in_random_positions(case, file, tmp_path):
     game, network = NETWORKS[case]
+    file = pathlib.Path(file.format(tmp_path))  # as the command line has it
     config = dataclasses.replace(SMALL, game=game, network=network)
     params = make_network(network, game).init(jax.random.key(0))
     functions = dict(vars(jnp))
-    export.to_onnx(tmp_path / "x.onnx", config, params)
+    export.to_onnx(file, config, params)
     changed = [name for name, function in functions.items() if getattr(jnp, name) is not function]
     assert changed == []  # else whatever this process trains later meets functions of jax2onnx
     states = drawn.random_play_positions(game, jax.random.key(1), 20)
     seen = jax.vmap(lambda x: game.observe(x, x.current_player))(states)
-    assert export.onnx_disagreement(tmp_path / "x.onnx", config, params, seen) < 1e-4
+    assert export.onnx_disagreement(file, config, params, seen) < 1e-4
     # Of other weights it must not say so: the difference is measured, not assumed.
     other = make_network(network, game).init(jax.random.key(2))
-    assert export.onnx_disagreement(tmp_path / "x.onnx", config, other, seen) > 1e-2
+    assert export.onnx_disagreement(file, config, other, seen) > 1e-2
 
 
 def test_convolutions_for_other_programs_are_the_same_convolutions():

@@ -164,6 +164,40 @@ def surroundings_of_mpi(number, processes, job=7):
     }
 
 
+def devices_given_to_jax(surroundings: dict[str, str], monkeypatch) -> list[int] | None:
+    """The devices that a process in these surroundings asks jax for when all have come; None for all there are."""
+    for name, value in surroundings.items():
+        monkeypatch.setenv(name, value)
+    told = {}
+    roll = lines.RollCall({}, ("127.0.0.1", 1))
+    monkeypatch.setattr(lines, "call_roll", lambda *arguments: roll)
+    monkeypatch.setattr(lines, "relay", lambda service: 1)
+    monkeypatch.setattr(lines, "Watch", lambda *arguments: None)
+    monkeypatch.setattr(distributed, "_joined", None)
+    monkeypatch.setattr(jax.distributed, "initialize", lambda *arguments, **options: told.update(options))
+    distributed.join_processes()
+    assert told["cluster_detection_method"] == "deactivate"  # else jax would choose one after all
+    return told["local_device_ids"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "machine", "devices"),
+    [("1(x2)", 1, None), ("8(x2)", 0, [3]), ("1,4(x2)", 0, None), ("1,4(x2)", 2, [3]), ("", 0, [3])],
+)
+def test_a_process_of_slurm_has_all_devices_where_it_is_alone_and_else_its_own(
+    tasks, machine, devices, monkeypatch
+):
+    told = {"SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "gpu[1-3]", "SLURM_NTASKS": "9", "SLURM_PROCID": "3"}
+    told |= {"SLURM_LOCALID": "3", "SLURM_NODEID": str(machine), "SLURM_STEP_TASKS_PER_NODE": tasks}
+    assert devices_given_to_jax(told, monkeypatch) == devices
+
+
+@pytest.mark.parametrize(("here", "devices"), [("1", None), ("4", [1])])
+def test_a_process_of_open_mpi_has_all_devices_where_it_is_alone_and_else_its_own(here, devices, monkeypatch):
+    told = surroundings_of_mpi(1, 4) | {"OMPI_COMM_WORLD_LOCAL_SIZE": here}
+    assert devices_given_to_jax(told, monkeypatch) == devices
+
+
 def test_a_process_of_open_mpi_whose_peer_is_missing_says_so_in_time(capsys, monkeypatch):
     for name, value in surroundings_of_mpi(0, 2, job=free_port()).items():
         monkeypatch.setenv(name, value)
@@ -395,6 +429,14 @@ def test_what_the_first_process_refuses_all_refuse(start_walks, tmp_path):
         assert sentence.startswith(f"azjax: {tmp_path / '0'} already holds a run")
     assert time.monotonic() - refused < 60
     assert not (tmp_path / "1").exists()
+
+
+def test_processes_that_do_not_share_a_folder_are_refused(start_walks, tmp_path):
+    for code, _, said in ends(start_walks([tmp_path / "0", tmp_path / "1"])):
+        assert code == 2, said
+        (sentence,) = sentences(said)
+        assert "is not the same folder for all processes" in sentence
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_first_process_solves_games_on_its_own_devices_while_the_others_wait(start_walks, tmp_path):

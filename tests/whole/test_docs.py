@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -59,6 +60,8 @@ def test_pages_build_without_warnings(site):
     assert "Chomp" in (site / "own-game.html").read_text(encoding="utf-8")
     for notebook in NOTEBOOKS:
         assert (site / "generated" / "notebooks" / f"{notebook.stem}.html").exists()
+    search = (site / "generated" / "notebooks" / "04-search.html").read_text(encoding="utf-8")
+    assert 'href="../../searches.html"' in search  # in the notebook this leads to GitHub
 
 
 def test_generated_pages_have_every_command_and_every_field(site):
@@ -74,6 +77,15 @@ def test_generated_pages_have_every_command_and_every_field(site):
         for name in settings if isinstance(settings, dict) and part != "game" else [part]:
             assert f"| `{name}` |" in fields
     assert "### plain_convolutions" in (DOCS / "generated" / "api" / "nn.md").read_text(encoding="utf-8")
+
+
+def test_the_help_explains_every_option(site):
+    for page in (DOCS / "generated" / "cli").glob("azjax-*.md"):
+        lines = [line.strip("│ ") for line in page.read_text(encoding="utf-8").splitlines()]
+        for line, following in itertools.pairwise(lines):
+            if line.startswith("--"):  # what it says stands beside it or, where that is too long, below
+                about = re.split(r" {2,}", line, maxsplit=1)[-1] if "  " in line else following
+                assert not about.startswith("(default"), f"{page.name} does not explain {line}"
 
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])  # to ask all of them takes half a minute
@@ -275,3 +287,15 @@ def test_every_notebook_runs(notebook, executed):
     row = executed.get(notebook.name)
     assert row is not None, executed["stderr"]
     assert row["error"] is None and row["seconds"] <= 20
+
+
+def test_every_match_of_the_results_tells_how_many_of_its_games_are_different():
+    """As the runs that are kept have counted them; what version 0.1 did not count is said to be so."""
+    rows = [line for line in (DOCS / "results.md").read_text().splitlines() if line.startswith("|")]
+    matches = [row for row in rows if re.search("games won|averaged over the board|score with", row)]
+    assert len(matches) == 7
+    assert [row for row in matches if "different" not in row] == []
+    for path in sorted((ROOT / "experiments" / "results" / "strength").glob("*/strength.json")):
+        measured = json.loads(path.read_text())["measured"].values()
+        for number in re.findall(r"(\d+) different games", " ".join(map(str, measured))):
+            assert any(f"{int(number):,}" in row for row in matches), (path, number)

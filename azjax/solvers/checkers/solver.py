@@ -53,12 +53,17 @@ _FILE = {
     "holds": "values of all positions",
     "version": 1,
 }
-_POSITIONS_PER_CALL = 2**20  # and device: enough to hide the cost of a call, few enough for the caches
+# And device: enough to hide the cost of a call, and so few that what a call works with, 24 bytes each, stays below the
+# 32 MB from which on glibc asks the system for new pages every time: with twice as many a third of the time goes there.
+_POSITIONS_PER_CALL = 5 * 2**18
+_LANES = (
+    16  # rows are the innermost axis: with 38 instead of 48 of them a position takes nearly twice as long
+)
 _CALLS_IN_LINE = 1  # so that no device waits for Python
 _LOOK_UPS_PER_CALL, _FEW_LOOK_UPS = 1024, 32  # two sizes, so that few programs are compiled
 _VALUES = np.array([0, -1, 1, np.nan], np.float32)  # of OPEN, LOSS, WIN, ILLEGAL
 _OUTCOMES = np.array([2, 3, 1, -1])  # for who moved there, the higher, the better; -1 of what is not legal
-_NANOSECONDS = 60.0  # a position and pass, on one core
+_NANOSECONDS = 24.0  # a position and pass, on one core: so 5x5 with four pieces took
 _WORKING_BYTES = 0.4e9  # the interpreter, and what the calls in line need
 
 
@@ -88,6 +93,7 @@ class Table:
     illegal: int
     found: list[int]  # positions decided by each pass so far
     finished: bool
+    cpu_seconds: float = 0.0  # that the passes have taken, of all cores and sittings
 
 
 class CheckersSolver:
@@ -182,7 +188,7 @@ def make_solver(
     progress: Progress | None = None,
     devices: Sequence[jax.Device] | None = None,
     max_bytes: float = 6e9,
-    max_seconds: float = 3600.0,
+    max_seconds: float = 900.0,
 ) -> CheckersSolver:
     """Solves a game, or finishes or loads what a file holds of it.
 
@@ -252,8 +258,8 @@ def estimate(game: ChineseCheckers, distances: bool = True) -> tuple[float, floa
     positions = math.comb(cells, pieces) * math.comb(cells - pieces, pieces)
     stored = positions / len(game.symmetries.action)
     passes = game.size * (3 + 2 * pieces) - 4 * pieces  # within 4 for the boards of up to 7x7 solved so far
-    # Two bits per position on the device, before the pass and after it.
-    bytes_ = _WORKING_BYTES + stored * (3 / 4 + distances)
+    # Two bits per position: before the pass, here and on each of two devices, and after it.
+    bytes_ = _WORKING_BYTES + stored * (1 + distances)
     return bytes_, 10 + stored * passes * _NANOSECONDS / 2 * 1e-9
 
 
@@ -321,10 +327,9 @@ class _Analysis:
         self.ranking = ranking_of(game)
         self.progress = progress
         devices = tuple(devices or jax.local_devices())
-        rows_per_device = min(
-            _POSITIONS_PER_CALL // self.ranking.columns, -(-self.ranking.rows // len(devices))
-        )
-        self._rows_per_call = max(1, rows_per_device) * len(devices)
+        most = max(1, _POSITIONS_PER_CALL // self.ranking.columns)
+        rows_per_device = min(most - most % _LANES or most, -(-self.ranking.rows // len(devices)))
+        self._rows_per_call = rows_per_device * len(devices)
         self._programs = _compile(game, stuck_loses, as_published, devices)
 
     def first_table(self, distances: bool) -> Table:
@@ -347,7 +352,7 @@ class _Analysis:
 
     def run_pass(self, table: Table) -> None:
         """The next pass. The table changes at its end, so that an interrupted pass leaves it as it was."""
-        layer = len(table.found)
+        layer, began = len(table.found), time.process_time()
         if layer >= NO_DISTANCE:
             raise TooLargeError(f"some positions take {layer} plies or more, which a byte cannot hold")
         programs = self._programs
@@ -368,6 +373,7 @@ class _Analysis:
         table.codes = after
         table.found.append(found)
         table.finished = layer > 0 and found == 0
+        table.cpu_seconds += time.process_time() - began
         if table.finished:
             self.progress(self.ranking.positions, self.ranking.positions)
 
@@ -444,7 +450,7 @@ def _set_distances(distances: np.ndarray, changed: np.ndarray, layer: int) -> No
 def _check_size(game: ChineseCheckers, distances: bool, max_bytes: float, max_seconds: float) -> None:
     bytes_, seconds = estimate(game, distances)
     if bytes_ > max_bytes or seconds > max_seconds:
-        hours = "" if math.isinf(max_seconds) else f" and {max_seconds / 3600:.1f} hours"
+        hours = "" if math.isinf(max_seconds) else f" and {max_seconds / 3600:.2g} hours"
         raise TooLargeError(
             f"{game.size}x{game.size} with {game.pieces} pieces would take about {bytes_ / 1e9:.1f} GB and "
             f"{seconds / 3600:.1f} hours on two cores, more than the {max_bytes / 1e9:.1f} GB{hours} allowed; raise "
@@ -478,6 +484,7 @@ def _write(
         "illegal": table.illegal,
         "found": table.found,
         "finished": table.finished,
+        "cpu_seconds": table.cpu_seconds,
     }
     arrays = {"codes": table.codes}
     if table.distances is not None:
@@ -491,9 +498,11 @@ def _read(
     """The game, its stuck rule and the table of a file; raises ValueError unless they are as expected."""
     numbers = ["size", "pieces", "forward_only", "stuck_loses", "terminal", "illegal", "finished"]
     header, arrays = files.read(path, _FILE | expected, numbers, mapped=mapped)
-    found = header.get("found")
+    found, cpu_seconds = header.get("found"), header.get("cpu_seconds", math.nan)  # unknown of older files
     if not isinstance(found, list) or not all(isinstance(number, int) for number in found):
         raise ValueError(f"{path} is damaged: found in its header must be a list of numbers")
+    if not isinstance(cpu_seconds, float):
+        raise ValueError(f"{path} is damaged: cpu_seconds in its header must be a number")
     game = ChineseCheckers(header["size"], header["pieces"], header["forward_only"])
     ranking = ranking_of(game)
     shapes = {"codes": ((ranking.rows, -(-ranking.columns // PER_WORD)), np.uint32)}
@@ -507,5 +516,6 @@ def _read(
         header["illegal"],
         found,
         header["finished"],
+        cpu_seconds,
     )
     return game, header["stuck_loses"], table

@@ -24,7 +24,12 @@ _SEARCH_SECONDS = 0.5
 
 def options(wishes: Wishes) -> dict[str, Any]:
     """As `make_solver` takes them."""
-    return {"seconds": wishes.seconds, "processes": wishes.processes, "progress": wishes.progress}
+    return {
+        "nodes": wishes.nodes,
+        "seconds": wishes.seconds,
+        "processes": wishes.processes,
+        "progress": wishes.progress,
+    }
 
 
 def load_options(wishes: Wishes) -> dict[str, Any]:
