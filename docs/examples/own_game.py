@@ -68,6 +68,6 @@ azjax.register_game("chomp", Chomp)
 if __name__ == "__main__":
     folder = sys.argv[1]
     check_game(Chomp())
-    config = dataclasses.replace(azjax.preset("chomp"), iterations=20)
+    config = dataclasses.replace(azjax.preset("chomp"), iterations=8)
     azjax.train(config, folder, judge=None)  # judging would take longer than these few iterations
     print(azjax.match(f"az:{folder}?sims=32", "random", Chomp()))
