@@ -183,7 +183,7 @@ def test_games_are_the_same_on_any_number_of_devices():
     """Equal to the bit: every move, position, outcome and key. Equal up to rounding: policies and weights,
     because a matrix product may round differently for a batch of another size."""
     answer = subprocess.run(
-        [sys.executable, "-m", "tests.training_cases", "devices", "1,4,16"],
+        [sys.executable, "-m", "tests.training_cases", "devices", "1,2,4,8,16"],
         cwd=ROOT,
         env=processes.environment(devices=16),
         check=True,
@@ -192,7 +192,7 @@ def test_games_are_the_same_on_any_number_of_devices():
         timeout=600,
     )
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
-    assert [row["devices"] for row in rows] == [1, 4, 16]
+    assert [row["devices"] for row in rows] == [1, 2, 4, 8, 16]
     for row in rows[1:]:
         assert row["played"] == rows[0]["played"]
         assert row["updates"] == rows[0]["updates"] > 0
