@@ -118,12 +118,8 @@ def _run(arguments: list[str]) -> int:
     from azjax.training import distributed  # not above: JAX takes a second, and Ctrl-C may come in it
 
     cache.keep_compiled_programs()
-    if name in (
-        "train",
-        "resume",
-        "doctor",
-        "solve",
-    ):  # here, because importing a command starts JAX's backend
+    # Here, because importing a command starts JAX's backend.
+    if name in ("train", "resume", "doctor", "solve"):
         distributed.make_cores_devices()
     if name in ("train", "resume", "doctor"):
         place = _value_of("--distributed", rest)

@@ -70,13 +70,10 @@ def make_learner(config: LearnerConfig, make_opponent: MakeOpponent | None = Non
 
 def make_sessions(config: LearnerConfig, make_opponent: MakeOpponent | None = None) -> Sessions:
     """Makes the functions of a run; nothing is compiled or allocated yet. For `make_opponent` see `train`."""
-    kind = dataclasses.replace(
-        config, iterations=1, save_every=1, seed=0
-    )  # which change nothing in the program
-    meets_itself = config.opponent in (
-        "self",
-        "previous",
-    )  # no agent of a file that may be another one tomorrow
+    # These change nothing in the program.
+    kind = dataclasses.replace(config, iterations=1, save_every=1, seed=0)
+    # Any other opponent may be an agent of a file, which may be another one tomorrow.
+    meets_itself = config.opponent in ("self", "previous")
     sessions = _remembered_sessions(kind) if meets_itself else _sessions(kind, make_opponent)
     _check_memory(config, sessions.learner)
     return sessions
