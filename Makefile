@@ -5,8 +5,9 @@ STAMP := .venv/.up-to-date
 TPU_STAMP := .venv-tpu/.up-to-date
 # uv where it is installed, else pip.
 INSTALL := $(if $(shell command -v uv),uv pip install --python $(BIN)/python,$(BIN)/python -m pip install --disable-pip-version-check) --quiet
-# A file of tests stays in one process, which makes its fixtures once; tests/conftest.py says which files begin.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder --durations=15 --durations-min=5
+# A file of tests stays in one process, which makes its fixtures once; tests/conftest.py says which files begin. If a
+# worker dies the suite ends: with another in its place it would wait for ever.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder --max-worker-restart 0 --durations=15 --durations-min=5
 
 # Compiled programs are kept between runs.
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache

@@ -43,10 +43,15 @@ _BROKEN_PIPE = 141  # 128 + SIGPIPE, as shells count
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; returns the exit code. What a user got wrong is one line, not a traceback."""
+    """Runs a command; returns the exit code. What a user got wrong is one line, not a traceback.
+
+    Args:
+      arguments: the words behind `azjax`; None for those of this process, which then may be ended before what goes on
+        beside is done.
+    """
     _open_what_is_closed()
     code = _watched(arguments)
-    if code and beside.is_busy():
+    if arguments is None and code and beside.is_busy():
         interrupts.leave_at_once(code)
     return code
 

@@ -8,6 +8,7 @@ import pathlib
 import re
 import shlex
 import sys
+import threading
 import types
 
 import jax
@@ -16,7 +17,7 @@ from rich.console import Console
 
 from azjax import cli, theses
 from azjax.cli import doctor, progress
-from azjax.common import memory
+from azjax.common import beside, memory
 from azjax.plots import report
 from azjax.training import machine
 
@@ -125,6 +126,25 @@ def test_the_bar_prints_nothing_unless_stderr_is_a_terminal(monkeypatch, stderr,
         show("counting", 2, 2)
     assert ("counting" in sys.stderr.getvalue()) is shown
     assert bool(sys.stderr.getvalue()) is shown
+
+
+@pytest.mark.parametrize("is_the_process", [True, False])
+def test_only_the_command_of_a_process_ends_it_while_something_goes_on_beside(
+    tmp_path, monkeypatch, capsys, is_the_process
+):
+    """A caller from Python lives on: the suite's worker once died here of a judgement that another test had left."""
+    left, released = [], threading.Event()
+    monkeypatch.setattr(cli.interrupts, "leave_at_once", left.append)
+    words = ["resume", str(tmp_path / "nowhere")]
+    monkeypatch.setattr(sys, "argv", ["azjax", *words])
+    at_work = beside.Beside()
+    at_work.begin(released.wait)
+    try:
+        assert cli.main(None if is_the_process else words) == 2
+    finally:
+        released.set()
+        at_work.end()
+    assert left == ([2] if is_the_process else [])
 
 
 def test_a_malformed_place_among_processes_is_refused(capsys):
