@@ -72,6 +72,13 @@ def _as_numpy(pair):
     )
 
 
+def _on_host(positions: GameState) -> GameState:
+    """In NumPy, where taking one of many is not compiled for every shape; keys stay as they are."""
+    return jax.tree.map(
+        lambda s: s if jnp.issubdtype(s.dtype, jax.dtypes.prng_key) else np.asarray(s), positions
+    )
+
+
 def _at(positions: GameState, lane: int, ply: int) -> GameState:
     return jax.tree.map(lambda s: s[lane, ply], positions)
 
@@ -161,6 +168,7 @@ def _random_games(game: Game, games: int, key: jax.Array) -> tuple[GameState, np
         return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, positions), actions
 
     positions, actions = jax.jit(jax.vmap(play))(jax.random.split(key, games))
+    positions = _on_host(positions)
     over = jax.jit(jax.vmap(game.is_terminal))(jax.tree.map(lambda s: s[:, -1], positions))
     _require(over, f"a random game was not over after max_plies = {game.max_plies} moves")
     return positions, np.asarray(actions)
@@ -211,8 +219,8 @@ def _check_transformations(game: Game, positions: GameState, actions: np.ndarray
     plies = min(6, game.max_plies)
     spread = np.unique(np.linspace(0, game.max_plies - 1, plies).astype(int))
     chosen = jax.tree.map(lambda s: s[0, spread], positions)
-    chosen_actions = jnp.asarray(actions[0, spread])
-    together = jax.jit(jax.vmap(everything))(chosen, chosen_actions)
+    chosen_actions = actions[0, spread]
+    together = _on_host(jax.jit(jax.vmap(everything))(chosen, chosen_actions))
     traces = 0
     for row in range(len(spread)):
         x = jax.tree.map(lambda s, row=row: s[row], chosen)
@@ -231,10 +239,8 @@ def _check_transformations(game: Game, positions: GameState, actions: np.ndarray
         traces == 1, f"one jitted function was traced {traces} times: a shape or type depends on the data"
     )
     with jax.disable_jit():  # op by op, which is slow: one transition tells
-        x = jax.tree.map(lambda s: s[0], chosen)
-        _require(
-            _same(game.step(x, chosen_actions[0]), compiled(x, chosen_actions[0])[0]), "jit changes step"
-        )
+        x, action = jax.tree.map(lambda s: jnp.asarray(s[0]), (chosen, chosen_actions))
+        _require(_same(game.step(x, action), compiled(x, action)[0]), "jit changes step")
 
 
 def _check_symmetries(game: Game, actions: np.ndarray) -> None:
@@ -275,7 +281,7 @@ def _check_notation(game: Game, positions: GameState) -> None:
             f"action {action} is written {name!r}, which reads differently",
         )
     for ply in sorted({0, min(3, game.max_plies), game.max_plies}):
-        x = jax.tree.map(lambda s, ply=ply: s[0, ply], positions)
+        x = jax.tree.map(jnp.asarray, _at(positions, 0, ply))
         legal = np.asarray(game.legal_action_mask(x))
         for action, name in enumerate(names):
             try:
