@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.2
 
-.PHONY: setup constraints train gallery docs notebooks test test-quick test-long test-window check-tpu soak lint clean
+.PHONY: setup constraints train gallery docs notebooks test suite test-quick test-long test-window check-tpu soak lint clean
 
 setup: $(STAMP)
 
@@ -46,7 +46,11 @@ docs: setup
 notebooks: setup
 	$(BIN)/python notebooks/execute.py
 
-test: setup lint
+# The linter takes the time in which the first tests wait for each other.
+test: setup
+	@$(MAKE) --no-print-directory --jobs 2 lint suite
+
+suite: setup
 	$(PYTEST)
 
 test-quick: setup lint

@@ -51,7 +51,7 @@ def constant_network(logits, value, value_logits=None):
 
 
 def losses_of(network, batch, seed=0, config=None):
-    loss = objective.make_loss(GAME, network, config or OptimiserConfig(), None)
+    loss = jax.jit(objective.make_loss(GAME, network, config or OptimiserConfig(), None))
     return loss(Params({}, {}), jax.random.split(jax.random.key(seed), 1), batch)[0]
 
 

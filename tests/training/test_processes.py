@@ -521,7 +521,7 @@ def test_a_run_that_was_preempted_twice_ends_as_one_that_was_not(start, tmp_path
             "--save-every",
             20,
             "--iterations",
-            400,
+            160,
         ]
         return ["azjax.cli", "train", "hex3", "--out", tmp_path / name, "--json", *options]
 
@@ -539,13 +539,13 @@ def test_a_run_that_was_preempted_twice_ends_as_one_that_was_not(start, tmp_path
     workers[1].send_signal(signal.SIGTERM)
     assert [code for code, _, _ in ends(workers)] == [75, 75]
     stopped = checkpoint.open_run(folder).iterations[-1]
-    assert 3 <= stopped < 400
+    assert 3 <= stopped < 160
 
     workers = start_two(*resume)
     wait_for_iteration(workers[0], stopped + 25)
     workers[1].kill()
     assert ends(workers)[0][0] == 1
-    assert stopped < checkpoint.open_run(folder).iterations[-1] < 400
+    assert stopped < checkpoint.open_run(folder).iterations[-1] < 160
 
     code, _, said = ends([start(*resume, devices=2)])[0]
     assert code == 0, said
@@ -553,6 +553,6 @@ def test_a_run_that_was_preempted_twice_ends_as_one_that_was_not(start, tmp_path
     assert [timeless(row) for row in preempted.read_metrics()] == [
         timeless(row) for row in calm.read_metrics()
     ]
-    assert len(preempted.read_metrics()) == 400
-    weights = [jax.tree.leaves(one.load_agent(400)) for one in (calm, preempted)]
+    assert len(preempted.read_metrics()) == 160
+    weights = [jax.tree.leaves(one.load_agent(160)) for one in (calm, preempted)]
     assert all(np.array_equal(a, b) for a, b in zip(*weights, strict=True))
