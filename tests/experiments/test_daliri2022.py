@@ -190,6 +190,26 @@ def test_with_the_runs_gone_nothing_is_done_twice_and_later_stages_have_their_pl
     assert not [path for path in (kept_results / "points").iterdir() if folder in path.read_text()]
 
 
+def test_who_needs_no_network_is_not_asked_again_when_another_agent_becomes_the_best(
+    results, tmp_path, monkeypatch
+):
+    shutil.copytree(results[0], tmp_path / "results")
+    best_run, asked = study.best_run, []
+
+    def another(work, board):
+        return next(
+            run
+            for runs in study.runs_of(work, board).values()
+            for run in runs.values()
+            if run.name != best_run(work, board).name
+        )
+
+    monkeypatch.setattr(study, "best_run", another)
+    monkeypatch.setattr(study, "_asked", lambda path, text, best: asked.append(text) or {"all": 0.0})
+    results[1](only=("players",), out=tmp_path / "other runs", results=tmp_path / "results")
+    assert asked and all(text.startswith("az:") for text in asked)
+
+
 @pytest.mark.parametrize("settings", [study.QUICK, study.FULL])
 def test_agents_differ_in_their_openings_alone(settings):
     for board in settings.boards:
