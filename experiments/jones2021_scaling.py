@@ -551,7 +551,7 @@ def runs(work: study.Work[Settings]) -> None:
             if size == settings.test_size:
                 made[0].keep(*snapshots_of(settings, size))
             config = made[0].config
-            rows[f"{size}x{size}, {_shape(network)}"] = {
+            rows[f"{size}x{size}, {_label(network)}"] = {
                 "parameters": parameters_of(config),
                 "operations per evaluation": _operations(config)[1],
                 "iterations": config.iterations,
@@ -578,7 +578,7 @@ def strength(work: study.Work[Settings]) -> None:
         for network in settings.networks:
             ends = [Player(network, seed, snapshots_of(settings, size)[-1]).name for seed in settings.seeds]
             best = max((curves[network, seed] for seed in settings.seeds), key=lambda curve: curve.elo.max())
-            rows[_shape(network)] = {
+            rows[_label(network)] = {
                 "operations of training": f"{best.compute[-1]:.2e}",
                 "Elo at the end": statistics.mean([ratings[name].elo for name in ends]),
                 "95 % of one": f"± {max(ratings[name].plus for name in ends):.0f}",
@@ -646,41 +646,29 @@ def law_rows(law: Law, others: Sequence[Law], distances: Mapping[int, float]) ->
       others: of other draws of the runs.
       distances: the rating of random play on each board.
     """
-    several = len(distances) > 1
-    random = float(np.polyfit(list(distances), list(distances.values()), 1)[0]) if several else None
-    rows: dict[str, dict[str, Any]] = {
-        "Elo per tenfold of compute": {
-            "text": SAID["slope"],
-            **_cells(THEIRS.slope, lambda one: one.slope, law, others),
-        }
+    rows = {"Elo per tenfold of compute": _cells(SAID["slope"], lambda one: one.slope, law, others)}
+    if len(distances) == 1:
+        return rows
+    random = float(np.polyfit(list(distances), list(distances.values()), 1)[0])
+    return rows | {
+        "times the compute of perfect play, per larger board": _cells(
+            SAID["perfect"], lambda one: one.perfect_factor, law, others
+        ),
+        "times the compute of take-off, per larger board": _cells(
+            SAID["takeoff"], lambda one: one.takeoff_factor, law, others
+        ),
+        "Elo of random play per larger board, by the law": _cells(
+            SAID["random"], lambda one: one.plateau_size, law, others
+        ),
+        "the same, by games of the random player": {"Jones, text": SAID["random"], "ours": random},
     }
-    if several:
-        rows |= {
-            "times the compute of perfect play, per larger board": {
-                "text": SAID["perfect"],
-                **_cells(THEIRS.perfect_factor, lambda one: one.perfect_factor, law, others),
-            },
-            "times the compute of take-off, per larger board": {
-                "text": SAID["takeoff"],
-                **_cells(THEIRS.takeoff_factor, lambda one: one.takeoff_factor, law, others),
-            },
-            "Elo of random play per larger board, by the law": {
-                "text": SAID["random"],
-                **_cells(THEIRS.plateau_size, lambda one: one.plateau_size, law, others),
-            },
-            "the same, by games of the random player": {
-                "text": SAID["random"],
-                "table III": study.Beside(None, random),
-            },
-        }
-    return rows
 
 
 def law_notes(law: Law, found: Frontier) -> list[str]:
     """What stands below the table of the law."""
     left = np.sqrt(np.mean((law(found.log_compute, found.size) - found.elo) ** 2))
     return [
-        "Text and table III: what Jones says and what his table gives; on take-off and random play they do not agree.",
+        "Jones: what his text says and what his table III gives; on take-off and random play they do not agree.",
         "Intervals: 95 % of the laws of other draws of our runs, with replacement.",
         f"Ours: max({law.slope:.0f} log10(compute) {law.slope_size:+.0f} size {law.offset:+.0f},"
         f" {law.plateau_size:+.0f} size {law.plateau_offset:+.0f}), at most 0; the frontier lies {left:.0f} Elo from it"
@@ -732,15 +720,19 @@ def test_time(work: study.Work[Settings]) -> None:
     elo = np.array([ratings[name].elo for name in names])
     found = corners(train, test, elo, settings.test_levels)
     plane = exchange(found)
+    ours = (None, None) if plane is None else plane[:2]
     rows = {
         "log10 of a move's compute per tenfold of training": {
-            "figure 9": study.Beside(TEST_PER_TRAIN, None if plane is None else plane[0])
+            "Jones, figure 9": TEST_PER_TRAIN,
+            "ours": ours[0],
         },
-        "saved of a move's compute by tenfold training, times": {
-            "figure 9": study.Beside(10**-TEST_PER_TRAIN, None if plane is None else _ten_to(-plane[0]))
+        "times the compute of a move that tenfold training saves": {
+            "Jones, figure 9": _ten_to(-TEST_PER_TRAIN),
+            "ours": None if ours[0] is None else _ten_to(-ours[0]),
         },
         "log10 of a move's compute per 100 Elo": {
-            "figure 9": study.Beside(100 * TEST_PER_ELO, None if plane is None else 100 * plane[1])
+            "Jones, figure 9": 100 * TEST_PER_ELO,
+            "ours": None if ours[1] is None else 100 * ours[1],
         },
     }
     notes = [
@@ -790,7 +782,7 @@ def test_time_figure(
     for player, points in curves.items():
         colour = style.COLOURS[networks.index(player.network) % len(style.COLOURS)]
         first = player == next(one for one in curves if one.network == player.network)
-        left.plot(*zip(*points), color=colour, marker=".", label=_shape(player.network) if first else None)
+        left.plot(*zip(*points), color=colour, marker=".", label=_label(player.network) if first else None)
     left.set(xscale="log", xlabel="operations of the network for a move", ylabel="Elo, perfect play is 0")
     left.legend(loc="lower right")
     for number, level in enumerate(dict.fromkeys(corner.elo for corner in found)):
@@ -824,7 +816,7 @@ def costs(settings: Settings) -> list[study.Cost]:
         config = config_of(settings, size, settings.networks[-1])
         for network in settings.networks:
             own = config_of(settings, size, network)
-            label = f"{size}x{size}, {_shape(network)}"
+            label = f"{size}x{size}, {_label(network)}"
             cost = study.training_cost(label, own, len(settings.seeds))
             searched = len(settings.seeds) * own.iterations * settings.lanes * settings.plies
             programs = math.ceil(len(settings.seeds) / (settings.together or len(settings.seeds)))
@@ -875,9 +867,12 @@ def _operations(config: TrainConfig) -> tuple[float, float]:
     return machine.iteration_operations(config), machine.evaluation_operations(config)
 
 
-def _cells(theirs: float, of: Callable[[Law], float], law: Law, others: Sequence[Law]) -> dict[str, Any]:
-    low, high = np.percentile([of(one) for one in others], (2.5, 97.5)) if others else (math.nan, math.nan)
-    return {"table III": study.Beside(theirs, of(law)), "95 %": f"{low:.1f} to {high:.1f}"}
+def _cells(said: float, of: Callable[[Law], float], law: Law, others: Sequence[Law]) -> dict[str, Any]:
+    cells = {"Jones, text": said, "Jones, table III": of(THEIRS), "ours": of(law)}
+    if others:
+        low, high = np.percentile([of(one) for one in others], (2.5, 97.5))
+        cells["95 %"] = f"{low:.1f} to {high:.1f}"
+    return cells
 
 
 def _compute_of(settings: Settings, size: int, player: Player) -> float:
@@ -903,7 +898,12 @@ def _run_name(size: int, network: tuple[int, int], seed: int) -> str:
 
 
 def _shape(network: tuple[int, int]) -> str:
-    return f"{network[0]} units x {network[1]}"
+    return f"{network[0]}x{network[1]}"
+
+
+def _label(network: tuple[int, int]) -> str:
+    units, layers = network
+    return f"{units} units x {layers} layer" + "s" * (layers > 1)
 
 
 STUDY = study.Study(

@@ -177,7 +177,7 @@ def test_seeds_share_programs_as_the_settings_say():
 def test_every_run_has_the_snapshots_and_the_compute_that_are_told(results):
     assert study.snapshots_of(SETTINGS, 3) == [0, 2, 4, 8] and study.snapshots_of(SETTINGS, 2) == [0, 1, 2, 4]
     config = study.config_of(SETTINGS, 3, (16, 1))
-    row = table(results, "runs")["3x3, 16 units x 1"]
+    row = table(results, "runs")["3x3, 16 units x 1 layer"]
     assert row["iterations"] == 8 and row["positions"] == 8 * 16 * 6 and row["runs"] == 2
     assert float(row["operations of training"]) == pytest.approx(
         8 * machine.iteration_operations(config), rel=0.01
@@ -196,14 +196,14 @@ def test_ratings_are_from_the_games_that_are_kept(results):
     assert wins / games <= 0.5  # of each opening one colour is lost against perfect play
     rows = table(results, "strength-3x3")
     assert rows["random play"]["Elo at the end"] < 0
-    assert 0 <= rows["16 units x 1"]["solved positions right %"]["mean"] <= 100
+    assert 0 <= rows["16 units x 1 layer"]["solved positions right %"]["mean"] <= 100
 
 
 def test_the_law_stands_beside_his(results):
     rows = table(results, "law")
     slope = rows["Elo per tenfold of compute"]
-    assert slope["text"] == 500 and slope["table III"]["theirs"] == 510
-    found = slope["table III"]["ours"]
+    assert slope["Jones, text"] == 500 and slope["Jones, table III"] == 510
+    found = slope["ours"]
     note = json.loads((results[0] / "law.json").read_text())["notes"][-1]
     assert f"max({found:.0f} log10(compute)" in note
     assert set(table(results, "boards")) == {"2x2", "3x3"}
@@ -217,7 +217,7 @@ def test_training_against_search_has_every_player_with_every_search(results):
     )  # the snapshots after 2 and 8 iterations, of one seed, with 1 and 4 simulations
     assert {name.rsplit(", ")[1] for name in players} == {"1 simulations", "4 simulations"}
     rows = table(results, "test-time")
-    assert rows["log10 of a move's compute per tenfold of training"]["figure 9"]["theirs"] == -1.2
+    assert rows["log10 of a move's compute per tenfold of training"]["Jones, figure 9"] == -1.2
     for name in ("frontier", "test-time"):
         assert (results[0] / f"{name}.png").stat().st_size > 1000
 
