@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import jax
@@ -36,6 +36,8 @@ class TrainedRuns:
     configs: tuple[TrainConfig, ...]  # each as the run alone would have had it
     params: tuple[Params, ...]  # the averaged weights, on the host
     rows: tuple[tuple[dict[str, Any], ...], ...]  # [runs][iterations], as in metrics.jsonl
+    # the averaged weights [runs] after each iteration that was asked for
+    snapshots: dict[int, tuple[Params, ...]] = dataclasses.field(default_factory=dict)
 
     def export(self, folder: str | os.PathLike) -> list[pathlib.Path]:
         """Writes each run's agent into a folder, as NAME.npz, which plays like any other.
@@ -88,6 +90,7 @@ def train_many(
     *,
     learning_rates: Sequence[float] | None = None,
     devices: int | None = None,
+    snapshots: Collection[int] = (),
     watch: Callable[[int, list[dict[str, Any]]], None] = lambda iteration, rows: None,
     **parts: Any,
 ) -> TrainedRuns:
@@ -103,13 +106,17 @@ def train_many(
       seeds: how many runs, with seeds from 0, or the seeds.
       learning_rates: as many as seeds, or any number with one seed; None for the configuration's.
       devices: over how many the runs are divided; None for as many of this process's as can share them alike.
+      snapshots: iterations after which the averaged weights are kept too; 0 for those that the runs begin with.
       watch: called with every iteration's number and the rows of all runs.
       **parts: own parts, see `make_trainer`.
 
     Raises:
-      ConfigError: the numbers of seeds and learning rates do not fit together.
+      ConfigError: the numbers of seeds and learning rates do not fit together, or a snapshot of an iteration that
+        there will not be.
     """
     configs = _configs(config, seeds, learning_rates)
+    if beyond := sorted(set(snapshots) - set(range(config.iterations + 1))):
+        raise ConfigError(f"snapshots must be between 0 and {config.iterations} iterations, got {beyond[0]}")
     mesh = _mesh(len(configs), devices)
     kind = parts.pop("openings", None)
     if kind is None or isinstance(kind, str):
@@ -149,13 +156,20 @@ def train_many(
     states = on_all(init)(rates, starts)
     step = on_all(iteration, donate_argnums=2)
     history: list[list[dict[str, Any]]] = []
+    kept = {0: _weights_of_each(states, len(configs))} if 0 in snapshots else {}
     while len(history) < config.iterations:
         states, metrics = step(rates, states)
         history.append(metrics_rows(jax.device_get((counters(states), metrics)), len(configs)))
+        if len(history) in snapshots:
+            kept[len(history)] = _weights_of_each(states, len(configs))
         watch(len(history), history[-1])
+    return TrainedRuns(configs, _weights_of_each(states, len(configs)), tuple(zip(*history)), kept)
+
+
+def _weights_of_each(states: TrainState, runs: int) -> tuple[Params, ...]:
+    """The averaged weights of each run on the host: copies, for the next iteration writes over its argument."""
     averages = jax.device_get(states.average)
-    params = tuple(jax.tree.map(lambda leaf, run=run: leaf[run], averages) for run in range(len(configs)))
-    return TrainedRuns(configs, params, tuple(zip(*history)))
+    return tuple(jax.tree.map(lambda leaf, run=run: np.array(leaf[run]), averages) for run in range(runs))
 
 
 def _configs(

@@ -33,7 +33,7 @@ def alone(config):
 
 @pytest.fixture(scope="module")
 def three():
-    return azjax.train_many(CONFIG, seeds=[0, 7, 7], learning_rates=[1e-3, 1e-3, 1e-2])
+    return azjax.train_many(CONFIG, seeds=[0, 7, 7], learning_rates=[1e-3, 1e-3, 1e-2], snapshots=[0, 4, 5])
 
 
 def test_each_run_is_the_run_alone(three):
@@ -45,6 +45,20 @@ def test_each_run_is_the_run_alone(three):
         assert rows[-1]["updates"] > 0
         np.testing.assert_allclose(rows[-1]["loss"]["total"], expected_rows[-1]["loss"]["total"], rtol=1e-4)
         jax.tree.map(lambda got, wanted: np.testing.assert_allclose(got, wanted, atol=1e-5), params, expected)
+
+
+def test_snapshots_are_the_weights_of_their_iterations(three):
+    assert list(three.snapshots) == [0, 4, 5]
+    config = three.configs[0]
+    trainer = training.make_trainer(config, training.make_mesh(1))
+    start = jax.device_get(trainer.init(keys.root(config.seed, "training")).average)
+    _, before_the_last = alone(dataclasses.replace(config, iterations=4))
+    for iteration, wanted in ((0, start), (4, before_the_last), (5, three.params[0])):
+        jax.tree.map(
+            lambda got, wanted: np.testing.assert_allclose(got, wanted, atol=1e-5),
+            three.snapshots[iteration][0],
+            wanted,
+        )
 
 
 def test_seeds_and_learning_rates_make_different_runs(three):
@@ -101,6 +115,7 @@ def test_whoever_watches_sees_all_rows():
         ({"seeds": [-1]}, "seed must be"),
         ({"seeds": 1, "learning_rates": [-1.0]}, "learning_rate must be"),
         ({"seeds": 3, "devices": 2}, "3 runs can be divided among"),
+        ({"seeds": 1, "snapshots": [3, 6]}, "between 0 and 5 iterations, got 6"),
     ],
 )
 def test_numbers_that_do_not_fit_are_refused(arguments, message):
