@@ -38,6 +38,7 @@ from azjax.common.checked import ConfigError, check_value, is_finite, shown
 from azjax.common.remote import checksum as _checksum
 from azjax.common.rows import number_in, with_updates
 from azjax.nn.networks import Network, Params, make_network
+from azjax.training import boards
 from azjax.training.config import TrainConfig, config_from_dict, config_to_dict
 
 try:
@@ -107,13 +108,14 @@ class Run:
         chosen = sorted({round(at) for at in np.linspace(0, len(rows) - 1, min(most, len(rows)))})
         losses = [number_in(row, "loss.total") for row in with_updates(rows)]
         curve = tables.sparkline([loss for loss in losses if not math.isnan(loss)])
+        played = boards.title(self.config)
         return tables.Grid(
             columns=("iteration", *columns),
             rows=[
                 (str(rows[at].get("iteration")), *(_as_text(rows[at], _SHOWN[name]) for name in columns))
                 for at in chosen
             ],
-            title=f"{self.config.game}, {len(rows):,} of {self.config.iterations:,} iterations, {self.address}",
+            title=f"{played}, {len(rows):,} of {self.config.iterations:,} iterations, {self.address}",
             pictures=[curve if at == chosen[-1] else "" for at in chosen] if curve else (),
         )
 

@@ -19,7 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from azjax.common import keys, tables
 from azjax.nn.networks import Params
-from azjax.training import checkpoint
+from azjax.training import boards, checkpoint
 from azjax.training.alphazero import counters, metrics_rows
 from azjax.training.config import ConfigError, TrainConfig
 from azjax.training.openings import make_openings
@@ -107,8 +107,9 @@ def train_many(
       **parts: own parts, see `make_trainer`.
 
     Raises:
-      ConfigError: the numbers of seeds and learning rates do not fit together.
+      ConfigError: the numbers of seeds and learning rates do not fit together, or the runs have several boards.
     """
+    boards.require_one(config, "train_many")
     configs = _configs(config, seeds, learning_rates)
     mesh = _mesh(len(configs), devices)
     kind = parts.pop("openings", None)
