@@ -1,7 +1,7 @@
 """Small runs that the training tests share; also a script, for tests that need a process of their own.
 
 python -m tests.training_cases devices 1,4,16          # one JSON line per number of devices
-python -m tests.training_cases devices 1,2 boards      # the same of a run with several boards
+python -m tests.training_cases devices 2 boards        # the same of a run with several boards
 python -m tests.training_cases train FOLDER 12     # a run, as the command line makes it
 """
 
@@ -43,7 +43,7 @@ SMALL = TrainConfig(
 # Several boards. Plain descent, so that a step with the mean of gradients is the mean of the steps with each.
 HEXES = dataclasses.replace(
     SMALL,
-    boards=("2", "4@4"),
+    boards=("2@2",),
     network=NetworkConfig(blocks=1, channels=4, policy_channels=4, value_hidden=4),
     search=SearchConfig(kind="gumbel", simulations=2),
     replay=ReplayConfig(capacity=512, batch_size=32, updates=1, warm_up=50),
@@ -51,7 +51,7 @@ HEXES = dataclasses.replace(
     iterations=6,
     save_every=3,
 )
-DOTS = dataclasses.replace(HEXES, game=DotsAndBoxes(2, 2), boards=("2x3@2-5",))
+DOTS = dataclasses.replace(HEXES, game=DotsAndBoxes(2, 2), boards=("2x3", "1x2@2-5"))
 
 # A line of metrics.jsonl after which the run was judged.
 JUDGED = {
@@ -110,9 +110,12 @@ def at_the_limit(ring):
 
 
 def play_on(devices: int, iterations: int, config: TrainConfig) -> dict:
-    """A few iterations on some devices: fingerprints of what was played, and the weights learned."""
-    config = dataclasses.replace(config, replay=dataclasses.replace(config.replay, groups=16))
-    trainer = training.make_trainer(config, training.make_mesh(devices))
+    """A few iterations on some devices, see `play`."""
+    return {"devices": devices} | play(training.make_trainer(config, training.make_mesh(devices)), iterations)
+
+
+def play(trainer: training.Trainer, iterations: int) -> dict:
+    """A few iterations, until something is learned: fingerprints of what was played, and the weights."""
     state = trainer.init(jax.random.key(0))
     played = []
     for _ in range(iterations):
@@ -124,13 +127,14 @@ def play_on(devices: int, iterations: int, config: TrainConfig) -> dict:
         if float(metrics.losses.total) > 0:
             break
     weights = np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(state.params.weights)])
-    return {"devices": devices, "played": played, "weights": weights.tolist(), "updates": int(state.updates)}
+    return {"played": played, "weights": weights.tolist(), "updates": int(state.updates)}
 
 
 def main(arguments: list[str]) -> None:
     """Runs what the arguments say."""
     if arguments[0] == "devices":
-        config = DOTS if "boards" in arguments else SMALL
+        many = dataclasses.replace(SMALL, replay=dataclasses.replace(SMALL.replay, groups=16))
+        config = HEXES if "boards" in arguments else many
         for devices in arguments[1].split(","):
             print(json.dumps(play_on(int(devices), 6, config)), flush=True)
     else:

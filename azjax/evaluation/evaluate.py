@@ -87,6 +87,7 @@ def evaluate(
     iterations = {}
     for text in texts:  # all of them before the work with the first
         judges.check_text(text)
+        judges.on_board(text, run.config, options)
         iterations[text] = judges.iterations_to_judge(text, run)[-1 if newest_only else 0 :]
         if not iterations[text]:
             raise ValueError(f"{run.path} has kept no checkpoint that {text} could judge")

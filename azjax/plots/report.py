@@ -79,6 +79,7 @@ _FIELDS: dict[str, Any] = dict.fromkeys(("games", "positions", "updates"), _Whol
     "loss?": dict,
     "evaluation?": dict,
     "truth?": dict,
+    "boards?": dict,
 }
 _RESULT: dict[str, Any] = {
     "score": float | None,

@@ -160,7 +160,7 @@ class Run:
                 partial.mkdir(parents=True)
             multihost_utils.sync_global_devices(f"checkpoint {step} can be written")
             with contextlib.closing(ocp.Checkpointer(ocp.StandardCheckpointHandler())) as checkpointer:
-                checkpointer.save((partial / "state").absolute(), args=ocp.args.StandardSave(state))
+                checkpointer.save((partial / "state").absolute(), args=ocp.args.StandardSave(_filled(state)))
             if is_first:
                 shutil.copyfile(self.path / "config.json", partial / "config.json")
                 _write_manifest(partial)
@@ -224,7 +224,8 @@ class Run:
                 _quiet_orbax(),
                 contextlib.closing(ocp.Checkpointer(ocp.StandardCheckpointHandler())) as reader,
             ):
-                return reader.restore(folder, args=ocp.args.StandardRestore(like))
+                found = reader.restore(folder, args=ocp.args.StandardRestore(_filled(like)))
+                return like._replace(**found)
         except Exception as error:  # the files are as they were written, so that it is not they
             raise RunError(
                 f"checkpoint {iteration} of {self.path} is whole, but cannot be read ({_reason(error)}); use the"
@@ -513,6 +514,11 @@ def copied(state: Any) -> Any:
     return jax.tree.map(
         lambda leaf: jax.device_put(leaf, leaf.sharding.with_memory_kind("pinned_host")), state
     )
+
+
+def _filled(state: Any) -> dict[str, Any]:
+    """The fields of a state but empty ones, so that the runs of before there was such a field go on."""
+    return {name: part for name, part in state._asdict().items() if type(part) is not tuple or part}
 
 
 def finite_or_none(value: Any) -> Any:

@@ -181,14 +181,17 @@ def _grown_hex(game: Hex) -> TrainConfig:
     """
     sizes = range(5, game.size + 1)
     begins = [1 + 150 * number for number in range(max(1, len(sizes)))]
-    config = _quick(
-        game,
-        boards=tuple(f"{size}@{begin}" for size, begin in zip(sizes, begins)),
-        network=NetworkConfig(blocks=6, channels=32),
-        **_varied("R8"),
-        iterations=begins[-1] - 1 + 1000,
+    config = _decaying(
+        _quick(
+            game,
+            boards=tuple(f"{size}@{begin}" for size, begin in zip(sizes, begins)),
+            network=NetworkConfig(blocks=6, channels=32),
+            **_varied("R8"),
+            iterations=begins[-1] - 1 + 1000,
+        )
     )
-    return _decaying(config)
+    # Each judgement is of up to five boards.
+    return dataclasses.replace(config, evaluation=EvaluationConfig(every=200, pairs=16))
 
 
 _ACCELERATOR: dict[str, Callable[[], TrainConfig]] = {

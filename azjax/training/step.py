@@ -278,7 +278,7 @@ def _functions(
         loss_of = objective.over_boards([part.loss for part in parts], are_ready)
 
         def one_update(state: TrainState, places: Sequence[jax.Array] | None):
-            keys, sample_keys, loss_keys = zip(*(split_key(of_board.key, 3) for of_board in state.played))
+            state, sample_keys, loss_keys = _with_split_keys(state, 3)
             batches = [
                 _drawn(config, of_board.ring, sample_key, None if places is None else places[number])
                 for number, (of_board, sample_key) in enumerate(zip(state.played, sample_keys))
@@ -287,22 +287,13 @@ def _functions(
                 loss_of, optimiser, state.params, state.opt_state, loss_keys, batches, axis_name
             )
             average = optax.incremental_update(params, state.average, 1.0 - config.optimiser.ema)
-            state = state.with_played(
-                [of_board._replace(key=key) for of_board, key in zip(state.played, keys)]
-            )
             state = state._replace(params=params, average=average, opt_state=opt_state)
             return state._replace(updates=state.updates.plus(1)), losses
 
         places = None
         if config.replay.distinct:
-            keys, order_keys = zip(*(split_key(of_board.key, 2) for of_board in state.played))
-            state = state.with_played(
-                [of_board._replace(key=key) for of_board, key in zip(state.played, keys)]
-            )
-            places = [
-                _places(config, of_board.ring, order_key)
-                for of_board, order_key in zip(state.played, order_keys)
-            ]
+            state, order_keys = _with_split_keys(state, 2)
+            places = [_places(config, of_board.ring, key) for of_board, key in zip(state.played, order_keys)]
         state, losses = jax.lax.scan(one_update, state, places, config.updates)
         return state, jax.tree.map(jnp.mean, losses)
 
@@ -333,7 +324,7 @@ def _functions(
             # A group without any position cannot be drawn from, so every one must have some.
             fewest = over_devices(jax.lax.pmin, jnp.min(ring.written))
             is_ready = (stored[-1] >= config.replay.warm_up) & (fewest > 0)
-            are_ready.append(is_ready & part.board.is_played_in(iteration) if len(parts) > 1 else is_ready)
+            are_ready.append(is_ready & part.board.is_played_in(iteration))
         is_any_ready = functools.reduce(operator.or_, are_ready)
         state, losses = jax.lax.cond(is_any_ready, learn, warm_up, state, are_ready)
         skipped = objective.skipped_updates(state.opt_state)
@@ -437,6 +428,12 @@ def _part_of_board(
         )
 
     return _PartOfBoard(board, learned, loss_of, start, play)
+
+
+def _with_split_keys(state: TrainState, number: int) -> tuple[Any, ...]:
+    """The state with new keys of the learner, and `number` - 1 times others for each board."""
+    keys, *others = zip(*(split_key(of_board.key, number) for of_board in state.played))
+    return state.with_played([one._replace(key=key) for one, key in zip(state.played, keys)]), *others
 
 
 def _drawn(
