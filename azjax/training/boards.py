@@ -49,7 +49,7 @@ def read(text: str, game: Game) -> Board:
     if not sizes:
         raise GameError(f"{game.name} has one board only; leave boards out")
     example = "x".join("3" for _ in sizes)
-    found = re.fullmatch(r"(\d{1,4}(?:x\d{1,4})*)(?:@(\d{1,9})(?:-(\d{1,9}))?)?", text)
+    found = re.fullmatch(r"([0-9]{1,4}(?:x[0-9]{1,4})*)(?:@([0-9]{1,9})(?:-([0-9]{1,9}))?)?", text)
     if not found or len(found[1].split("x")) != len(sizes):
         raise GameError(
             f"a board of {game.name} is {' x '.join(sizes)}, such as {example}, {example}@100 (played from iteration"
