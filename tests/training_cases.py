@@ -51,7 +51,7 @@ HEXES = dataclasses.replace(
     iterations=6,
     save_every=3,
 )
-DOTS = dataclasses.replace(HEXES, game=DotsAndBoxes(2, 2), boards=("2x3", "1x2@2-5"))
+DOTS = dataclasses.replace(HEXES, game=DotsAndBoxes(2, 2), boards=("2x3@2-5",))
 
 # A line of metrics.jsonl after which the run was judged.
 JUDGED = {

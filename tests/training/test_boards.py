@@ -199,16 +199,16 @@ def test_several_boards_are_the_same_on_one_device_and_on_two():
 
 
 def test_dots_and_boxes_on_several_boards_gives_back_what_it_took():
-    """The program is made, but not compiled: of 2x2, 2x3 and 1x2 with their 12, 17 and 7 lines."""
+    """The program is made, but not compiled: of 2x2 and 2x3 with their 12 and 17 lines."""
     trainer = training.make_trainer(DOTS)
     state = jax.eval_shape(trainer.init, jax.random.key(0))
     after, metrics = jax.eval_shape(trainer.iteration, state)
     assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), after) == jax.tree.map(
         lambda leaf: (leaf.shape, leaf.dtype), state
     )
-    assert [played.ring.rows.policy.shape[-1] for played in state.played] == [12, 17, 7]
-    assert [played.lanes.state.lines.shape for played in state.played] == [(16, 12), (16, 17), (16, 7)]
-    assert len(metrics.boards) == 3
+    assert [played.ring.rows.policy.shape[-1] for played in state.played] == [12, 17]
+    assert [played.lanes.state.lines.shape for played in state.played] == [(16, 12), (16, 17)]
+    assert len(metrics.boards) == 2
 
 
 @pytest.fixture(scope="module")
@@ -243,13 +243,12 @@ def test_a_run_that_grows_resumes_to_the_same_bits(grown):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quickly_compiled")
-@pytest.mark.parametrize("size", [2, 4])
-def test_the_saved_agent_plays_on_its_boards_and_on_others(grown, size):
-    game = Hex(size)
+def test_the_saved_agent_plays_on_the_other_boards(grown):
+    game = Hex(2)
     agent = agents.make_agent(f"net:{grown[0].path}", game)
     start = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], game.init(jax.random.key(0)))
     (action,) = np.asarray(agent.act(agent.params, jax.random.key(0), start))
-    assert 0 <= action < size**2
+    assert 0 <= action < 4
 
 
 def test_a_judge_is_told_the_board_and_reads_the_games_of_that_one(grown):
