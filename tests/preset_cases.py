@@ -40,6 +40,7 @@ def shrunk(config: TrainConfig) -> TrainConfig:
     return replace(
         config,
         game=game,
+        boards=("2", "3@2") if config.boards else (),
         network=replace(config.network, blocks=1, **small),
         search=replace(
             config.search,

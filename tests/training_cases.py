@@ -1,6 +1,7 @@
 """Small runs that the training tests share; also a script, for tests that need a process of their own.
 
 python -m tests.training_cases devices 1,4,16          # one JSON line per number of devices
+python -m tests.training_cases devices 2 boards        # the same of a run with several boards
 python -m tests.training_cases train FOLDER 12     # a run, as the command line makes it
 """
 
@@ -14,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from azjax import training
-from azjax.envs import Hex
+from azjax.envs import DotsAndBoxes, Hex
 from azjax.evaluation.live import make_judge
 from azjax.nn.networks import NetworkConfig
 from azjax.training import alphazero, checkpoint, replay
@@ -38,6 +39,19 @@ SMALL = TrainConfig(
     iterations=12,
     save_every=2,
 )
+
+# Several boards. Plain descent, so that a step with the mean of gradients is the mean of the steps with each.
+HEXES = dataclasses.replace(
+    SMALL,
+    boards=("2@2",),
+    network=NetworkConfig(blocks=1, channels=4, policy_channels=4, value_hidden=4),
+    search=SearchConfig(kind="gumbel", simulations=2),
+    replay=ReplayConfig(capacity=512, batch_size=32, updates=1, warm_up=50),
+    optimiser=OptimiserConfig(name="sgd", momentum=0.0, clip_norm=None, learning_rate=0.1),
+    iterations=6,
+    save_every=3,
+)
+DOTS = dataclasses.replace(HEXES, game=DotsAndBoxes(2, 2), boards=("2x3@2-5",))
 
 # A line of metrics.jsonl after which the run was judged.
 JUDGED = {
@@ -95,29 +109,34 @@ def at_the_limit(ring):
     )
 
 
-def play_on(devices: int, iterations: int) -> dict:
-    """A few iterations on some devices: fingerprints of what was played, and the weights learned."""
-    config = dataclasses.replace(SMALL, replay=dataclasses.replace(SMALL.replay, groups=16))
-    trainer = training.make_trainer(config, training.make_mesh(devices))
+def play_on(devices: int, iterations: int, config: TrainConfig) -> dict:
+    """A few iterations on some devices, see `play`."""
+    return {"devices": devices} | play(training.make_trainer(config, training.make_mesh(devices)), iterations)
+
+
+def play(trainer: training.Trainer, iterations: int) -> dict:
+    """A few iterations, until something is learned: fingerprints of what was played, and the weights."""
     state = trainer.init(jax.random.key(0))
     played = []
     for _ in range(iterations):
         state, metrics = trainer.iteration(state)
-        lanes, rows = state.lanes, state.ring.rows
-        played.append(
-            digest((lanes.state, lanes.ply, lanes.key, rows.state, rows.outcome, state.ring.written))
-        )
+        parts = []
+        for lanes, ring, _ in state.played:
+            parts += [lanes.state, lanes.ply, lanes.key, ring.rows.state, ring.rows.outcome, ring.written]
+        played.append(digest(parts))
         if float(metrics.losses.total) > 0:
             break
     weights = np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(state.params.weights)])
-    return {"devices": devices, "played": played, "weights": weights.tolist(), "updates": int(state.updates)}
+    return {"played": played, "weights": weights.tolist(), "updates": int(state.updates)}
 
 
 def main(arguments: list[str]) -> None:
     """Runs what the arguments say."""
     if arguments[0] == "devices":
+        many = dataclasses.replace(SMALL, replay=dataclasses.replace(SMALL.replay, groups=16))
+        config = HEXES if "boards" in arguments else many
         for devices in arguments[1].split(","):
-            print(json.dumps(play_on(int(devices), 6)), flush=True)
+            print(json.dumps(play_on(int(devices), 6, config)), flush=True)
     else:
         folder, iterations = arguments[1], int(arguments[2])
         config = dataclasses.replace(SMALL, iterations=iterations)

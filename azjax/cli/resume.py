@@ -15,7 +15,7 @@ from azjax.learners import session
 from azjax.learners.es import ESConfig
 from azjax.learners.supervised import SupervisedConfig
 from azjax.learners.td import TDConfig
-from azjax.training import alphazero, checkpoint
+from azjax.training import alphazero, boards, checkpoint
 from azjax.training.config import TrainConfig
 
 KINDS = {TrainConfig: "train", SupervisedConfig: "supervised", TDConfig: "td", ESConfig: "es"}
@@ -49,7 +49,7 @@ def run(arguments: list[str]) -> int:
     method, out = KINDS[type(config)], command.run
     if method == "train":
         resume = functools.partial(alphazero.train, config, out, resume=True, judge=live.make_judge)
-        return train.watched(resume, f"{config.game}, folder {out}", out, config.iterations, command)
+        return train.watched(resume, f"{boards.title(config)}, folder {out}", out, config.iterations, command)
     for option in ("distributed", "tensorboard", "devices")[: 2 if method == "supervised" else 3]:
         if getattr(command, option):
             raise ValueError(f"--{option} is for runs of azjax train, and {out} is one of azjax {method}")

@@ -31,6 +31,7 @@ class TrainCommand:
         "azjax train hex5 --iterations 1000 --out runs/longer",
         "azjax train hex5 --search.simulations 32 --seed 1 --out runs/hex5-b",
         "azjax train hex6 --init-from runs/hex5",
+        "azjax train hex6 --boards 5 7@400",
         "azjax train hex6 --out runs/hex6 --resume auto",
     )
 

@@ -54,8 +54,9 @@ def progress_line(row: Row) -> str:
     """How things stand after an iteration."""
     loss = row["loss"]
     learned = f"loss: policy {loss['policy']:.2f}, value {loss['value']:.2f}"
+    boards = f"boards {' '.join(row['boards'])}; " if "boards" in row else ""
     return (
-        f"{row['games']:,} games, {row['positions_per_second']:,.0f} positions/s;"
+        f"{boards}{row['games']:,} games, {row['positions_per_second']:,.0f} positions/s;"
         f" {learned if loss['total'] else 'filling the replay before learning'};"
         f" first player scores {100 * row['first_player_score']:.0f} %"
     )

@@ -24,7 +24,7 @@ from azjax.common.rows import number_in
 from azjax.evaluation import judges
 from azjax.evaluation.curve import numbers_in
 from azjax.nn import count_parameters, make_network
-from azjax.training import checkpoint
+from azjax.training import boards, checkpoint
 
 _TRAINED = ("iteration", "games", "positions", "updates")
 MOST_BYTES = 2 * 2**20  # of all ready networks together: they are in every wheel
@@ -137,7 +137,7 @@ def pack(
     versions = checkpoint.read_about(opened.path).get("versions", {})
     card = Card(
         name,
-        str(config.game),
+        boards.title(config),
         count_parameters(make_network(config.network, config.game)).trained,
         {key: lines[-1][key] for key in _TRAINED}
         | {

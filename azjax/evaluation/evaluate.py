@@ -87,19 +87,24 @@ def evaluate(
     iterations = {}
     for text in texts:  # all of them before the work with the first
         judges.check_text(text)
+        judges.on_board(text, run.config, options)
         iterations[text] = judges.iterations_to_judge(text, run)[-1 if newest_only else 0 :]
         if not iterations[text]:
             raise ValueError(f"{run.path} has kept no checkpoint that {text} could judge")
-    read = judges.checkpoint_reader(run)
-    context = judges.Context(run.config, options, lambda: read(newest), progress, seen.is_logged(run.path))
+    readers = functools.cache(functools.partial(judges.checkpoint_reader, run))
     results = {}
     for text in texts:
+        board = judges.on_board(text, run.config, options).game
+        read = readers(board)
+        context = judges.Context(
+            run.config, options, functools.partial(read, newest), progress, seen.is_logged(run.path)
+        )
         path = run.path / "judges" / f"{judges.file_name(text, options, newest)}.jsonl"
         # Made when the first checkpoint is to be judged; perhaps all have been.
-        make = functools.cache(lambda text=text: judges.make_judge(text, context))
+        make = functools.cache(functools.partial(judges.make_judge, text, context))
         rows = curve.Curve(path).measure(
             iterations[text],
-            lambda iteration, make=make: make()(read(iteration)),
+            lambda iteration, make=make, read=read: make()(read(iteration)),
             lambda done, total, text=text: progress(f"checkpoints, {text}", done, total),
         )
         results[text] = Evaluation(text, rows, path)

@@ -32,7 +32,7 @@ from azjax.nn.networks import Params
 from azjax.positions import PositionLine
 from azjax.search.tree import Evaluator
 from azjax.solvers.core import Solver
-from azjax.training import checkpoint, seen
+from azjax.training import boards, checkpoint, seen
 from azjax.training.config import TrainConfig
 
 
@@ -51,6 +51,9 @@ class JudgeOptions(Checked):
     random_plies: Number = 2  # moves of an opening in them
     openings: str = "none"  # where they begin: none, safe (Dots and Boxes, Peters 2018), or NAME.jsonl
     sizes: tuple[Count, ...] = (3, 4, 5)  # boards: rows and columns of boxes
+    # Which board to judge on, by its sizes, such as 5 or 2x3; one that the run never played will do, if the network has
+    # convolutional heads. Default the run's own.
+    board: str | None = None
     # Chinese Checkers: judge forward moves by the values of the game with all moves, as Karki 2024.
     all_moves: bool = False
     unopened: bool = False  # suite: leave out what any preset opens games with, as the suite's file says
@@ -70,6 +73,7 @@ _READERS = {
     "random_plies": texts.whole_number,
     "openings": str,
     "sizes": texts.several(texts.whole_number),
+    "board": str,
     "all_moves": texts.flag,
     "unopened": texts.flag,
     "seed": texts.whole_number,
@@ -82,6 +86,7 @@ _UNNAMED = {
     "unopened": False,
     "searched_positions": 1000,
     "openings": "none",
+    "board": None,
 }
 _AGENT = "AGENT"
 
@@ -139,12 +144,14 @@ def make_judge(text: str, context: Context) -> Judge:
     """The judge that a text names, such as `suite:hex5`."""
     check_text(text)
     name, argument, _ = _parse(text)
+    config = on_board(text, context.config, context.options)
+    context = context._replace(options=options_of(text, context.options), config=config)
     kind, game = JUDGES[name], context.config.game
     if kind.games is not None and game.name not in kind.games:
         raise ValueError(
             f"the judge {name} is for runs of {' and '.join(kind.games)}, this one is of {game.name}"
         )
-    judge = kind.make(context._replace(options=options_of(text, context.options)), argument)
+    judge = kind.make(context, argument)
     if not kind.covers or context.is_logged:
         return judge
     return lambda point: judge(point) | {"covers": kind.covers}
@@ -187,6 +194,12 @@ def options_of(text: str, options: JudgeOptions) -> JudgeOptions:
     return dataclasses.replace(options, **_parse(text).options)
 
 
+def on_board(text: str, config: TrainConfig, options: JudgeOptions) -> TrainConfig:
+    """The configuration of a run as if it had only the board that the judge of this text is to judge it on."""
+    board = options_of(text, options).board if "board" in _kind(text).settings else None
+    return config if board is None else boards.alone(config, boards.read(board, config.game).game)
+
+
 def file_name(text: str, options: JudgeOptions, newest: int) -> str:
     """What to call the results, so that those with other settings have another name."""
     name, argument, _ = _parse(text)
@@ -206,17 +219,28 @@ def iterations_to_judge(text: str, run: checkpoint.Run) -> list[int]:
     return run.iterations if _kind(text).needs_replay and not seen.is_logged(run.path) else run.snapshots
 
 
-def checkpoint_reader(run: checkpoint.Run) -> Callable[[int], Checkpoint]:
-    """(iteration) -> what a run has kept of it: the weights, and what had been played where that is still there."""
+def checkpoint_reader(run: checkpoint.Run, game: Game | None = None) -> Callable[[int], Checkpoint]:
+    """(iteration) -> what a run has kept of it: the weights, and what had been played where that is still there.
+
+    Args:
+      run: the run.
+      game: the board; None for the run's own.
+    """
+    games = [board.game for board in run.config.played]
+    number = 0 if game is None else games.index(game) if game in games else None
 
     @functools.lru_cache(maxsize=1)
     def played(iteration: int) -> ground_truth.SelfPlay:
+        if number is None:
+            raise checkpoint.RunError(
+                f"{run.path} has never played {game}; judge what needs its games on {games}"
+            )
         if seen.is_logged(run.path):
             log = seen.read(run.path, run.config.game, iteration)
             return ground_truth.SelfPlay(log.states, log.outcome)
         # A checkpoint is read whole, so that room for all of it is needed.
         like = training.make_trainer(run.config, training.make_mesh(1)).init(jax.random.key(0))
-        return ground_truth.read_self_play(jax.device_get(run.restore(like, iteration).ring))
+        return ground_truth.read_self_play(jax.device_get(run.restore(like, iteration).played[number].ring))
 
     return lambda iteration: Checkpoint(
         iteration, run.load_agent(iteration), functools.partial(played, iteration)
@@ -515,10 +539,12 @@ def _boards(context: Context, opponent: str) -> Judge:
     return judge
 
 
-_TRUTH = ("all_moves",)
+_BOARD = ("board",)
+_TRUTH = ("all_moves", *_BOARD)
 _SEEN = "seen: in the replay of the newest checkpoint; what the run played before is not known any more"
 _SEARCHED = ("simulations", "c", "solve")
-_PLAYED = (*_SEARCHED, "pairs", "random_plies", "openings", "seed")
+_MATCHED = (*_SEARCHED, "pairs", "random_plies", "openings", "seed")
+_PLAYED = (*_MATCHED, *_BOARD)
 _DOTS = ("dots_and_boxes",)
 JUDGES = {
     "suite": JudgeKind(
@@ -527,7 +553,7 @@ JUDGES = {
         (*_SEARCHED, "unopened", "seed"),
         "NAME",
     ),
-    "truth": JudgeKind("quick: values and moves in random positions of a solved game", _truth, ()),
+    "truth": JudgeKind("quick: values and moves in random positions of a solved game", _truth, _BOARD),
     "accuracy": JudgeKind(
         "values and moves in seen, neighbouring and random positions (Karki 2024)",
         _accuracy,
@@ -562,12 +588,14 @@ JUDGES = {
         _whole,
         (*_SEARCHED, "most_positions", "seed", *_TRUTH),
     ),
-    "exploitability": JudgeKind("what a best response takes, exactly", _exploitability, (*_SEARCHED, "seed")),
+    "exploitability": JudgeKind(
+        "what a best response takes, exactly", _exploitability, (*_SEARCHED, "seed", *_BOARD)
+    ),
     "match": JudgeKind("games against an opponent", _matches, _PLAYED, _AGENT),
     "double-deals": JudgeKind(
         "double deals in games against an opponent (Peters 2018)", _double_deals, _PLAYED, _AGENT, games=_DOTS
     ),
     "boards": JudgeKind(
-        "games on boards of other sizes (Peters 2018)", _boards, (*_PLAYED, "sizes"), _AGENT, games=_DOTS
+        "games on boards of other sizes (Peters 2018)", _boards, (*_MATCHED, "sizes"), _AGENT, games=_DOTS
     ),
 }

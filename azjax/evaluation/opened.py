@@ -29,17 +29,20 @@ class Opened:
     game: Game
     symmetries: bool  # whether training shows positions turned
     views: np.ndarray  # [distinct] bytes, sorted
+    others: tuple["Opened", ...] = ()  # of a run with several boards, those of the others
 
     def has(self, game: Game, states: GameState) -> np.ndarray:
-        """[batch] bool: which positions of a game are among them; none of another board's."""
-        if not position_sets.size_of(states) or not _same_board(game, self.game):
+        """[batch] bool: which positions of a game are among them; none of a board that the run does not play."""
+        own = next((one for one in (self, *self.others) if _same_board(game, one.game)), None)
+        if own is None or not position_sets.size_of(states):
             return np.zeros(position_sets.size_of(states), bool)
-        return np.isin(position_sets.views_of(self.game, states, self.symmetries), self.views)
+        return np.isin(position_sets.views_of(own.game, states, own.symmetries), own.views)
 
     @property
     def fingerprint(self) -> str:
         """A short text that is another one for other positions."""
-        return hashlib.sha256(self.views.tobytes()).hexdigest()[:16]
+        every = b"".join(one.views.tobytes() for one in (self, *self.others))
+        return hashlib.sha256(every).hexdigest()[:16]
 
 
 def openings_of(config: TrainConfig) -> Opened:
@@ -49,7 +52,11 @@ def openings_of(config: TrainConfig) -> Opened:
     """
     options = config.selfplay
     try:
-        return _opened(config.game, options.openings, options.opening_share, config.optimiser.symmetries)
+        own, *others = (
+            _opened(board.game, options.openings, options.opening_share, config.optimiser.symmetries)
+            for board in config.played
+        )
+        return dataclasses.replace(own, others=tuple(others)) if others else own
     except (OSError, PositionError) as error:
         raise ValueError(
             f"the run opened games with the positions of {options.openings}, which cannot be read ({error});"

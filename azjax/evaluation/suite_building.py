@@ -318,7 +318,8 @@ def opened_by(game: Game, states: GameState, presets: Mapping[str, TrainConfig])
     """[positions] the names of the trainings on this board that open games with a position."""
     names = [[] for _ in range(position_sets.size_of(states))]
     for name, config in presets.items():
-        if config.game.name != game.name or config.game.num_actions != game.num_actions:
+        boards = {(board.game.name, board.game.num_actions) for board in config.played}
+        if (game.name, game.num_actions) not in boards:
             continue
         for row in np.flatnonzero(openings_of(config).has(game, states)):
             names[row].append(name)

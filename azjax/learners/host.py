@@ -28,6 +28,7 @@ import optax
 from azjax.envs.core import Game, GameState
 from azjax.nn import make_evaluator, make_network
 from azjax.nn.networks import Params
+from azjax.training import boards
 from azjax.training import loss as objective
 from azjax.training.config import TrainConfig
 from azjax.training.replay import StoredPosition
@@ -173,6 +174,7 @@ class Host:
           seconds: how long a position waits in the queue at most.
           seed: of everything.
         """
+        boards.require_one(config, "a run in the host's threads")
         self.config, self.mode, self._seconds = config, mode, seconds
         self._new = config.selfplay.lanes * config.most_plies
         capacity = self._new + config.game.max_plies if mode == "discard" else config.replay.capacity

@@ -31,6 +31,7 @@ from azjax.nn import Params
 from azjax.plots import charts, style
 from azjax.positions import stack
 from azjax.training import checkpoint
+from azjax.training.boards import title as title_of
 from azjax.training.config import TrainConfig, config_to_dict
 
 _STYLE = """
@@ -78,6 +79,7 @@ _FIELDS: dict[str, Any] = dict.fromkeys(("games", "positions", "updates"), _Whol
     "loss?": dict,
     "evaluation?": dict,
     "truth?": dict,
+    "boards?": dict,
 }
 _RESULT: dict[str, Any] = {
     "score": float | None,
@@ -137,7 +139,7 @@ def _head(run: checkpoint.Run, rows: list[dict]) -> str:
             f" seed {run.config.seed}"
         )
     name = html.escape(run.path.name)
-    return f"<header><h1>{name}</h1><p>{html.escape(str(run.config.game))}</p><p>{facts}</p></header>"
+    return f"<header><h1>{name}</h1><p>{html.escape(title_of(run.config))}</p><p>{facts}</p></header>"
 
 
 _TRUTHS = {
@@ -156,7 +158,8 @@ def _tiles(rows: list[dict], judged: list[dict]) -> str:
         around = f"{100 * low:.0f} to {100 * high:.0f} % in {result['games']} games"
         tiles.append((_percent(result["score"]) + " %", f"against {opponent}", around))
     for name, share in last.get("truth", {}).items():
-        about = _TRUTHS.get(name, "in solved positions")
+        what, _, _ = name.partition(",")  # of several boards the one stands behind it
+        about = _TRUTHS.get(what, "in solved positions")
         tiles.append((_percent(share) + " %", name.replace("_", " "), about))
     speeds = [row["positions_per_second"] for row in rows if row.get("positions_per_second")]
     if speeds:
@@ -188,16 +191,28 @@ def _charts(rows: list[dict], judged: list[dict]) -> list[str]:
         for name in ("policy", "value", "policy_entropy")
     ]
     losses[2] = losses[2]._replace(name="entropy of the policy", dashed=True)
+    names = names_in(rows, "boards")
+    of_boards = [
+        charts.Line(
+            f"board {name}", _column(told, "positions"), _column(told, ("boards", name, "loss", "policy"))
+        )
+        for name in names
+        for told in [[row for row in learned if number_in(row, ("boards", name, "loss", "policy")) > 0]]
+    ]
+    mean = ", the mean of the boards" if names else ""
     positions = _column(rows, "positions")
     played = [
         charts.Line("first player's score", positions, _column(rows, "first_player_score")),
     ]
     return [
         charts.line_chart("How strong", strength, x_name="minutes", percent=True, from_zero=False),
-        charts.line_chart("What was learned: losses", losses, x_name="positions"),
-        charts.line_chart("The first player's score in self-play", played, x_name="positions", percent=True),
+        charts.line_chart(f"What was learned: losses{mean}", losses, x_name="positions"),
+        charts.line_chart("Each board's policy loss", of_boards, x_name="positions"),
         charts.line_chart(
-            "How long games are, in plies",
+            f"The first player's score in self-play{mean}", played, x_name="positions", percent=True
+        ),
+        charts.line_chart(
+            f"How long games are, in plies{mean}",
             [charts.Line("plies", positions, _column(rows, "mean_plies"))],
             x_name="positions",
         ),

@@ -78,10 +78,13 @@ class Folders:
 
     def of_game(self, game: Game) -> list[str]:
         """The runs that have learned this game, on this board."""
+        wanted = seen_as(game)
         found = []
         for name, path in self.all().items():
             config = _config(path)
-            if isinstance(config, TrainConfig) and seen_as(config.game) == seen_as(game):
+            if isinstance(config, TrainConfig) and any(
+                seen_as(board.game) == wanted for board in config.played
+            ):
                 found.append(name)
         return found
 

@@ -1,8 +1,9 @@
 """AlphaZero's training: the compiled iteration in the loop that all learners share."""
 
+import functools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -16,9 +17,10 @@ from azjax.common.remembered import remembered
 from azjax.nn import Params
 from azjax.training import Metrics, TrainState, checkpoint, loop, seen
 from azjax.training import loss as objective
+from azjax.training.boards import name_of
 from azjax.training.config import TrainConfig
 from azjax.training.selfplay import Openings
-from azjax.training.step import Schedule, SearchFactory
+from azjax.training.step import BoardMetrics, Schedule, SearchFactory
 from azjax.training.targets import ValueTargets
 
 MOST = 16  # iterations at once, if they are short
@@ -157,7 +159,7 @@ def make_learning(
         unit="iteration",
         init=lambda: trainer.init(keys.root(config.seed, "training")),
         compile=compile_on_mesh,
-        rows=metrics_rows,
+        rows=functools.partial(metrics_rows, boards=[name_of(board.game) for board in config.played]),
         shown=lambda state: Shown(state.params, state.average),
         judge=judgement,
         weights=lambda shown: shown,
@@ -328,31 +330,57 @@ def check_carried(state: TrainState, compiled: Any) -> None:
 def counters(state: TrainState) -> TrainState:
     """The parts of a state of which `metrics_row` tells; the others are None."""
     counted = objective.counters(state.opt_state)
-    return state._replace(params=None, average=None, lanes=None, ring=None, key=None, opt_state=counted)
+    return state._replace(
+        params=None, average=None, lanes=None, ring=None, key=None, opt_state=counted, others=()
+    )
 
 
-def metrics_rows(measured: tuple[TrainState, Metrics], count: int) -> list[dict[str, Any]]:
-    """The first `count` of several lines; see `compile_iterations`."""
-    return [metrics_row(*jax.tree.map(lambda leaf, row=row: leaf[row], measured)) for row in range(count)]
+def metrics_rows(
+    measured: tuple[TrainState, Metrics], count: int, boards: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """The first `count` of several lines; see `compile_iterations` and `metrics_row`."""
+    return [
+        metrics_row(*jax.tree.map(lambda leaf, row=row: leaf[row], measured), boards) for row in range(count)
+    ]
 
 
-def metrics_row(state: TrainState, metrics: Metrics) -> dict[str, Any]:
-    """One line of metrics.jsonl; the same for the same state, whenever it is made."""
-    counts, losses = metrics.counts, metrics.losses
-    games = max(1, int(counts.games))
-    return {
+def metrics_row(state: TrainState, metrics: Metrics, boards: Sequence[str] = ()) -> dict[str, Any]:
+    """One line of metrics.jsonl; the same for the same state, whenever it is made.
+
+    Args:
+      state: after the iteration, or its `counters`.
+      metrics: of the iteration.
+      boards: what its boards are called. Of several, `boards` holds the numbers of each that was played.
+    """
+    row = {
         "iteration": int(state.iteration),
         "positions": int(state.positions),
         "games": int(state.games),
         "updates": int(state.updates),
+        **_row_of(metrics),
+        "skipped_updates": int(metrics.skipped_updates),
+        "skipped_in_a_row": int(objective.skipped_in_a_row(state.opt_state)),
+        "learning_rate": float(metrics.learning_rate),
+    }
+    if metrics.boards:
+        row["boards"] = {
+            name: _row_of(of_board)
+            for name, of_board in zip(boards, metrics.boards)
+            if int(of_board.counts.positions)
+        }
+    return row
+
+
+def _row_of(metrics: Metrics | BoardMetrics) -> dict[str, Any]:
+    """What a line tells of all boards together, and of each."""
+    counts = metrics.counts
+    games = max(1, int(counts.games))
+    return {
         "positions_played": int(counts.positions),
         "games_finished": int(counts.games),
         "mean_plies": float(counts.game_plies) / games,
         "first_player_score": float(counts.first_player_score) / games,
         "draws": int(counts.draws),
-        "loss": {name: float(value) for name, value in losses._asdict().items()},
+        "loss": {name: float(value) for name, value in metrics.losses._asdict().items()},
         "stored": int(metrics.stored),
-        "skipped_updates": int(metrics.skipped_updates),
-        "skipped_in_a_row": int(objective.skipped_in_a_row(state.opt_state)),
-        "learning_rate": float(metrics.learning_rate),
     }

@@ -38,6 +38,7 @@ from azjax.common.checked import ConfigError, check_value, is_finite, shown
 from azjax.common.remote import checksum as _checksum
 from azjax.common.rows import number_in, with_updates
 from azjax.nn.networks import Network, Params, make_network
+from azjax.training import boards
 from azjax.training.config import TrainConfig, config_from_dict, config_to_dict
 
 try:
@@ -107,13 +108,14 @@ class Run:
         chosen = sorted({round(at) for at in np.linspace(0, len(rows) - 1, min(most, len(rows)))})
         losses = [number_in(row, "loss.total") for row in with_updates(rows)]
         curve = tables.sparkline([loss for loss in losses if not math.isnan(loss)])
+        played = boards.title(self.config)
         return tables.Grid(
             columns=("iteration", *columns),
             rows=[
                 (str(rows[at].get("iteration")), *(_as_text(rows[at], _SHOWN[name]) for name in columns))
                 for at in chosen
             ],
-            title=f"{self.config.game}, {len(rows):,} of {self.config.iterations:,} iterations, {self.address}",
+            title=f"{played}, {len(rows):,} of {self.config.iterations:,} iterations, {self.address}",
             pictures=[curve if at == chosen[-1] else "" for at in chosen] if curve else (),
         )
 
@@ -158,7 +160,7 @@ class Run:
                 partial.mkdir(parents=True)
             multihost_utils.sync_global_devices(f"checkpoint {step} can be written")
             with contextlib.closing(ocp.Checkpointer(ocp.StandardCheckpointHandler())) as checkpointer:
-                checkpointer.save((partial / "state").absolute(), args=ocp.args.StandardSave(state))
+                checkpointer.save((partial / "state").absolute(), args=ocp.args.StandardSave(_filled(state)))
             if is_first:
                 shutil.copyfile(self.path / "config.json", partial / "config.json")
                 _write_manifest(partial)
@@ -222,7 +224,8 @@ class Run:
                 _quiet_orbax(),
                 contextlib.closing(ocp.Checkpointer(ocp.StandardCheckpointHandler())) as reader,
             ):
-                return reader.restore(folder, args=ocp.args.StandardRestore(like))
+                found = reader.restore(folder, args=ocp.args.StandardRestore(_filled(like)))
+                return like._replace(**found)
         except Exception as error:  # the files are as they were written, so that it is not they
             raise RunError(
                 f"checkpoint {iteration} of {self.path} is whole, but cannot be read ({_reason(error)}); use the"
@@ -511,6 +514,11 @@ def copied(state: Any) -> Any:
     return jax.tree.map(
         lambda leaf: jax.device_put(leaf, leaf.sharding.with_memory_kind("pinned_host")), state
     )
+
+
+def _filled(state: Any) -> dict[str, Any]:
+    """The fields of a state but empty ones, so that the runs of before there was such a field go on."""
+    return {name: part for name, part in state._asdict().items() if type(part) is not tuple or part}
 
 
 def finite_or_none(value: Any) -> Any:

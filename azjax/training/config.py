@@ -25,9 +25,11 @@ from azjax.common.checked import (
 )
 from azjax.envs import GameError, make_game
 from azjax.envs.core import Game, is_game
+from azjax.nn import networks
 from azjax.nn.networks import NetworkConfig
 from azjax.search.config import SearchConfig
-from azjax.training import openings
+from azjax.training import boards, openings
+from azjax.training.boards import Board
 
 __all__ = [
     "AnyGame",
@@ -198,6 +200,9 @@ class TrainConfig(Checked):
     """A whole run."""
 
     game: AnyGame  # the rules and the board
+    # Other boards that the same weights learn, by their sizes, such as 5 6@100 (from iteration 100) or 2x3@1-300 (until
+    # iteration 300), and the game's own to say when it is played. Lanes, replay and batches are those of each board.
+    boards: tuple[str, ...] = ()
     network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)  # what it looks like
     search: SearchConfig = dataclasses.field(default_factory=SearchConfig)  # of self-play
     selfplay: SelfplayConfig = SelfplayConfig()  # how games are played
@@ -224,7 +229,8 @@ class TrainConfig(Checked):
             "given where selfplay.plies is None: nobody knows how long games will be",
             None,
         )
-        longest = self.game.max_plies
+        self._check_boards()
+        longest = max(board.game.max_plies for board in self.played)
         check(
             self.replay.capacity // groups >= longest,
             "replay.capacity",
@@ -245,6 +251,33 @@ class TrainConfig(Checked):
                 "'outcome' where the network evaluates terminals: nothing else would bring in the truth",
                 self.selfplay.value_target,
             )
+
+    def _check_boards(self) -> None:
+        if not self.boards:
+            return
+        try:
+            boards.in_order(self.boards, self.game)
+        except ValueError as error:
+            raise ConfigError(f"boards: {error}") from error
+        dense = self.network.tower in networks.TOWERS and self.network.heads == "dense"
+        check(
+            not dense,
+            "network.heads",
+            "'convolutional' with boards: dense heads are made for one board",
+            self.network.heads,
+        )
+        check(
+            openings.parse_kind(self.selfplay.openings).name != "file",
+            "selfplay.openings",
+            "none, A1 to A123, R8 or U with boards: a file has positions of one board",
+            self.selfplay.openings,
+        )
+        check(not self.selfplay.log, "selfplay.log", "False with boards: the log is of one board", True)
+
+    @property
+    def played(self) -> tuple[Board, ...]:
+        """The boards and when they are played, the game's own first."""
+        return boards.in_order(self.boards, self.game)
 
     @property
     def most_plies(self) -> int:

@@ -5,7 +5,7 @@ compares the network's answers with the targets in the board's own frame.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -76,6 +76,60 @@ def make_loss(
         return Losses(total, policy, value, ownership, margin, entropy), statistics
 
     return loss
+
+
+class OverBoards(NamedTuple):
+    """The losses of a run."""
+
+    mean: Losses  # over the boards that are learned
+    boards: tuple[Losses, ...] = ()  # of each of several; 0 of one that is not learned
+
+    @property
+    def total(self) -> jax.Array:
+        """[] what is minimised."""
+        return self.mean.total
+
+
+def nothing_learned() -> Losses:
+    """The losses of an iteration without any update."""
+    return Losses(*(jnp.float32(0) for _ in Losses._fields))
+
+
+def over_boards(losses: Sequence[Callable], are_learned: Sequence[jax.Array]) -> Callable:
+    """(params, keys [boards][groups], batches [boards][batch, ...]) -> (OverBoards, new statistics).
+
+    All boards that are learned have the same share; of the others nothing is computed.
+
+    Args:
+      losses: one per board, see `make_loss`.
+      are_learned: [] bool for each board, one of them at least.
+    """
+    if len(losses) == 1:
+
+        def loss(params: Params, keys: Sequence[jax.Array], batches: Sequence[StoredPosition]):
+            found, statistics = losses[0](params, keys[0], batches[0])
+            return OverBoards(found), statistics
+
+        return loss
+
+    def mean_loss(params: Params, keys: Sequence[jax.Array], batches: Sequence[StoredPosition]):
+        def left_out(params: Params, keys: jax.Array, batch: StoredPosition) -> tuple[Losses, Any]:
+            return nothing_learned(), params.statistics
+
+        found, statistics = zip(
+            *(
+                jax.lax.cond(is_learned, loss, left_out, params, *given)
+                for loss, is_learned, *given in zip(losses, are_learned, keys, batches)
+            )
+        )
+        shares = jnp.stack(are_learned) / jnp.sum(jnp.stack(are_learned))
+
+        def mean(*parts: jax.Array) -> jax.Array:
+            return sum(share * part for share, part in zip(shares, parts))
+
+        return OverBoards(jax.tree.map(mean, *found), found), jax.tree.map(mean, *statistics)
+
+    return mean_loss
 
 
 def make_optimiser(
@@ -153,11 +207,24 @@ def update(
     optimiser: optax.GradientTransformationExtraArgs,
     params: Params,
     opt_state: optax.OptState,
-    keys: jax.Array,
-    batch: StoredPosition,
+    keys: Any,
+    batch: Any,
     axis_name: str | None,
-) -> tuple[Params, optax.OptState, Losses]:
-    """One step of the optimiser; gradients and losses are averaged over the devices of `axis_name`."""
+) -> tuple[Params, optax.OptState, Any]:
+    """One step of the optimiser; gradients and losses are averaged over the devices of `axis_name`.
+
+    Args:
+      loss: (params, keys, batch) -> (losses with a `total`, new statistics), as `make_loss` or `over_boards` makes it.
+      optimiser: see `make_optimiser`.
+      params: before the step.
+      opt_state: the optimiser's.
+      keys: of the loss's draws.
+      batch: what the loss is of.
+      axis_name: of the devices; None for one.
+
+    Returns:
+      The new parameters, the optimiser's state, and the losses before the step.
+    """
 
     scale = opt_state.loss_scale if isinstance(opt_state, ScaledState) else 1.0
 

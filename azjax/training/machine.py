@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from azjax import training
 from azjax.common import memory
 from azjax.nn.networks import make_network
-from azjax.training import selfplay
+from azjax.training import boards
 from azjax.training.config import TrainConfig
 
 PACKAGES = ("azjax", "jax", "jaxlib", "flax", "optax", "mctx", "pgx", "orbax-checkpoint", "numpy")
@@ -102,8 +102,21 @@ def estimate(config: TrainConfig, devices: int) -> dict[str, float]:
     other are left out, and devices are taken to work side by side without hindrance. So a run makes somewhat less.
 
     Returns:
-      positions_per_second, and the seconds of an iteration of which they are made: evaluating and learning.
+      positions_per_second, and the seconds of an iteration of which they are made: evaluating and learning. With
+      several boards, of an iteration that plays all of them.
     """
+    times = [_seconds_of_board(boards.alone(config, board.game), devices) for board in config.played]
+    evaluating, learning = map(sum, zip(*times))
+    made = config.selfplay.lanes * config.most_plies * len(times)
+    return {
+        "positions_per_second": made / (evaluating + learning),
+        "evaluating_seconds": evaluating,
+        "learning_seconds": learning,
+    }
+
+
+def _seconds_of_board(config: TrainConfig, devices: int) -> tuple[float, float]:
+    """Of an iteration: evaluating and learning."""
     network, playing = (
         make_network(look, config.game) for look in (config.network, training.playing_config(config))
     )
@@ -125,12 +138,7 @@ def estimate(config: TrainConfig, devices: int) -> dict[str, float]:
     )
     evaluating = least_seconds(evaluation) * evaluations_of(config) / config.selfplay.lanes
     learning = least_seconds(update) * config.updates
-    made = config.selfplay.lanes * config.most_plies
-    return {
-        "positions_per_second": made / (evaluating + learning),
-        "evaluating_seconds": evaluating,
-        "learning_seconds": learning,
-    }
+    return evaluating, learning
 
 
 def why_not(config: TrainConfig) -> str | None:
@@ -139,7 +147,7 @@ def why_not(config: TrainConfig) -> str | None:
         training.make_trainer(
             config,
             training.make_mesh(None, config.replay.groups),
-            openings=selfplay.standard_opening(config.game),  # which need no time to be made
+            openings="none",  # which need no time to be made
         )
     except memory.TooMuchMemoryError as error:
         return str(error)
@@ -162,7 +170,7 @@ def that_fits(config: TrainConfig, fits: Callable[[TrainConfig], bool]) -> dict[
 def smaller_runs(config: TrainConfig) -> Iterator[tuple[TrainConfig, dict[str, int]]]:
     """Runs with ever less: the replay first, which costs the least strength, then lanes, then simulations."""
     changed: dict[str, int] = {}
-    least = config.replay.groups * max(config.game.max_plies, 1)
+    least = config.replay.groups * max(1, *(board.game.max_plies for board in config.played))
     for option, lowest in (
         ("replay.capacity", max(least, config.replay.warm_up, 2 * config.replay.batch_size)),
         ("selfplay.lanes", config.replay.groups),

@@ -19,7 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from azjax.common import keys, tables
 from azjax.nn.networks import Params
-from azjax.training import checkpoint
+from azjax.training import boards, checkpoint
 from azjax.training.alphazero import counters, metrics_rows
 from azjax.training.config import ConfigError, TrainConfig
 from azjax.training.openings import make_openings
@@ -111,9 +111,10 @@ def train_many(
       **parts: own parts, see `make_trainer`.
 
     Raises:
-      ConfigError: the numbers of seeds and learning rates do not fit together, or a snapshot of an iteration that
-        there will not be.
+      ConfigError: the numbers of seeds and learning rates do not fit together, the runs have several boards, or a
+        snapshot is of an iteration that there will not be.
     """
+    boards.require_one(config, "train_many")
     configs = _configs(config, seeds, learning_rates)
     if beyond := sorted(set(snapshots) - set(range(config.iterations + 1))):
         raise ConfigError(f"snapshots must be between 0 and {config.iterations} iterations, got {beyond[0]}")

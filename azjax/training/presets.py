@@ -173,6 +173,27 @@ def _large(game, openings: str, **network) -> TrainConfig:
     )
 
 
+def _grown_hex(game: Hex) -> TrainConfig:
+    """Hex from 5x5 on: every 150 iterations the next size joins, and the last has 1,000 iterations.
+
+    Chosen by judgement and not measured yet: the network carries from 6x6 to 9x9 as it is, so that what is missing are
+    games; small boards cost little beside large ones, and go on so as not to be forgotten.
+    """
+    sizes = range(5, game.size + 1)
+    begins = [1 + 150 * number for number in range(max(1, len(sizes)))]
+    config = _decaying(
+        _quick(
+            game,
+            boards=tuple(f"{size}@{begin}" for size, begin in zip(sizes, begins)),
+            network=NetworkConfig(blocks=6, channels=32),
+            **_varied("R8"),
+            iterations=begins[-1] - 1 + 1000,
+        )
+    )
+    # Each judgement is of up to five boards.
+    return dataclasses.replace(config, evaluation=EvaluationConfig(every=200, pairs=16))
+
+
 _ACCELERATOR: dict[str, Callable[[], TrainConfig]] = {
     "accelerator/hex9": lambda: _large(Hex(size=9), "R8"),
     "accelerator/hex11": lambda: _large(Hex(size=11), "R8"),
@@ -189,6 +210,7 @@ _QUICK: dict[str, Callable[[], TrainConfig]] = {
         _quick(Hex(size=5), selfplay=SelfplayConfig(lanes=128, plies=8, openings="R8"), iterations=500)
     ),
     "hex6": lambda: _decaying(_quick(Hex(size=6), **_varied("R12"), iterations=2000)),
+    "hex9-grown": lambda: _grown_hex(Hex(size=9)),
     "chinese-checkers-4x4": lambda: _decaying(
         _quick(
             ChineseCheckers(size=4, pieces=3),
@@ -221,4 +243,5 @@ _QUICK: dict[str, Callable[[], TrainConfig]] = {
 }
 
 for _name, _make in (_QUICK | _ACCELERATOR).items():
-    register_preset(_name, DESCRIPTIONS[_name], _make)
+    _on_game = _grown_hex if _name == "hex9-grown" else None
+    register_preset(_name, DESCRIPTIONS[_name], _make, on_game=_on_game)

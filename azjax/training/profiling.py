@@ -15,7 +15,7 @@ from azjax.common import keys, remote
 from azjax.envs.core import random_action
 from azjax.nn.networks import Network, Params, make_network
 from azjax.search.tree import split_key
-from azjax.training import alphazero, machine, replay
+from azjax.training import alphazero, boards, machine, replay
 from azjax.training import loss as objective
 from azjax.training.config import TrainConfig
 
@@ -26,7 +26,7 @@ def profile(
     """Times an iteration and its parts, each compiled alone on one device.
 
     Args:
-      config: the run.
+      config: the run, with one board.
       rounds: iterations that are timed, and kept in the trace.
       skip: iterations to leave out first, beside those that fill the replay.
       trace: a folder, here or in a bucket, for a trace of `rounds` more iterations, as xprof and TensorBoard show it;
@@ -35,6 +35,7 @@ def profile(
     The network is timed as often as the searches call it, on as many positions; the rules likewise; learning
     as the updates of one iteration. What remains of a whole self-play iteration is the trees' share.
     """
+    boards.require_one(config, "a profile")
     mesh = training.make_mesh(1)
     trainer = training.make_trainer(config, mesh)
     state = trainer.init(keys.root(config.seed, "training"))

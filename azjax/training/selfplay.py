@@ -59,6 +59,11 @@ class Counts(NamedTuple):
     draws: jax.Array  # [] int32
 
 
+def no_counts() -> Counts:
+    """Of an iteration in which nothing happens."""
+    return Counts(jnp.int32(0), jnp.int32(0), jnp.int32(0), jnp.float32(0), jnp.int32(0))
+
+
 def standard_opening(game: Game) -> Openings:
     """The starting position alone."""
     start = jax.vmap(game.init)(jax.random.split(jax.random.key(0), 1))
@@ -133,8 +138,7 @@ def play(
             lanes = _renewed(openings, lanes, over, opening_key)
         return (lanes, ring, counts), None
 
-    counts = Counts(jnp.int32(0), jnp.int32(0), jnp.int32(0), jnp.float32(0), jnp.int32(0))
-    carry = (lanes, replay.begin_iteration(ring), counts)
+    carry = (lanes, replay.begin_iteration(ring), no_counts())
     if plies is not None:
         (lanes, ring, counts), _ = jax.lax.scan(ply, carry, None, plies)
         return lanes, ring, counts

@@ -8,7 +8,8 @@ all, and gradients are averaged. Whoever holds the state holds the run.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -23,9 +24,9 @@ from azjax.nn import OwnNetwork, as_network, make_evaluator, networks
 from azjax.nn.networks import Network, Params
 from azjax.search import Evaluator, Search, exploration, search_from_config, tree
 from azjax.search.tree import split_key
+from azjax.training import boards, replay, selfplay, targets
 from azjax.training import loss as objective
-from azjax.training import replay, selfplay, targets
-from azjax.training.config import EvaluationConfig, TrainConfig
+from azjax.training.config import ConfigError, EvaluationConfig, TrainConfig
 from azjax.training.openings import make_openings
 
 DEVICES = "devices"
@@ -57,6 +58,14 @@ class Count(NamedTuple):
         return (int(self.high) << 32) + int(self.low)
 
 
+class Played(NamedTuple):
+    """What a run holds of one board; divided among the devices."""
+
+    lanes: selfplay.Lanes
+    ring: replay.Ring
+    key: jax.Array  # [groups] of the learner's draws
+
+
 class TrainState(NamedTuple):
     """All there is of a run."""
 
@@ -70,16 +79,36 @@ class TrainState(NamedTuple):
     positions: Count  # moves searched so far
     games: Count  # games finished so far
     updates: Count  # steps of the optimiser so far
+    others: tuple[Played, ...] = ()  # of the boards behind the first, where there are several
+
+    @property
+    def played(self) -> tuple[Played, ...]:
+        """Of all boards, in the order of `TrainConfig.played`."""
+        return (Played(self.lanes, self.ring, self.key), *self.others)
+
+    def with_played(self, played: Sequence[Played]) -> "TrainState":
+        """The same with something else for all boards."""
+        first, *others = played
+        return self._replace(lanes=first.lanes, ring=first.ring, key=first.key, others=tuple(others))
+
+
+class BoardMetrics(NamedTuple):
+    """What an iteration reports of one board."""
+
+    losses: objective.Losses  # means over the updates; zero while nothing is learned of it
+    counts: selfplay.Counts  # of this iteration
+    stored: jax.Array  # [] int32, positions in the ring
 
 
 class Metrics(NamedTuple):
-    """What an iteration reports."""
+    """What an iteration reports, of all boards together."""
 
     losses: objective.Losses  # means over the updates; zero while warming up
     counts: selfplay.Counts  # of this iteration
     stored: jax.Array  # [] int32, positions in the ring
     skipped_updates: jax.Array  # [] int32, so far, for gradients that were not finite
     learning_rate: jax.Array  # [] of the last update
+    boards: tuple[BoardMetrics, ...] = ()  # of each of several, in the order of `TrainConfig.played`
 
 
 class Trainer(NamedTuple):
@@ -140,7 +169,7 @@ def make_trainer(
         `functools.partial(azjax.search.puct, simulations=50)`.
       loss: (game, network) -> a function of parameters, keys [groups] and positions [batch, ...] that returns
         `Losses` and the new statistics. It sees one device's share of the batch; gradients are averaged afterwards.
-      openings: where games start, or the name of a kind such as R8.
+      openings: where games start, or the name of a kind such as R8; with several boards a name.
       value_targets: what the value head learns; see `azjax.training.targets`.
       schedule: steps made so far -> learning rate.
     """
@@ -154,9 +183,14 @@ def make_trainer(
     check_memory(config, program.shapes, devices)  # before the openings are made, which may take a while
     if openings is None or isinstance(openings, str):
         kind = config.selfplay.openings if openings is None else openings
-        begin_with = make_openings(config.game, kind, config.selfplay.opening_share)
+        share = config.selfplay.opening_share
+        begin_with = tuple(make_openings(board.game, kind, share) for board in config.played)
+    elif config.boards:
+        raise ConfigError(
+            "openings must be the name of a kind with boards, such as R8: positions are of one board"
+        )
     else:
-        begin_with = openings
+        begin_with = (openings,)
     if mesh is None:
         init, iterate = (functools.partial(part, begin_with) for part in (program.init, program.iterate))
         return Trainer(init, iterate, program.network)
@@ -164,11 +198,15 @@ def make_trainer(
     return Trainer(_Bound(program.init, given), _Bound(program.iterate, given), program.network)
 
 
+BeginWith = tuple[selfplay.Openings, ...]
+"""Where games start, one per board."""
+
+
 class _Program(NamedTuple):
     """The functions of a run, which are given the openings; on a mesh they are jitted and placed."""
 
-    init: Callable[[selfplay.Openings, jax.Array], TrainState]
-    iterate: Callable[[selfplay.Openings, TrainState], tuple[TrainState, Metrics]]
+    init: Callable[[BeginWith, jax.Array], TrainState]
+    iterate: Callable[[BeginWith, TrainState], tuple[TrainState, Metrics]]
     network: Network
     shapes: TrainState  # of the state
 
@@ -196,119 +234,103 @@ def _functions(
 ) -> _Program:
     """The program of a run; see `make_trainer`."""
     axis_name = None if mesh is None else DEVICES
-    game = config.game
-    if network is None:
-        learned = networks.make_network(config.network, game, axis_name=axis_name)
-        played = networks.make_network(playing_config(config), game)
-    else:
-        learned, played = as_network(network, game, axis_name=axis_name), as_network(network, game)
-    evaluate = make_evaluator(game, played)
-    explore = (
-        search_from_config(config.search, game, evaluate, explore=True)
-        if search is None
-        else search(game, evaluate)
-    )
-    choose_action = make_action_choice(config)
-    teach = value_targets or make_value_targets(config)
-    if loss is None:
-        loss_of = objective.make_loss(game, learned, config.optimiser, axis_name)
-    else:
-        loss_of = loss(game, learned)
+    parts = [
+        _part_of_board(board, config, axis_name, network, search, loss, value_targets)
+        for board in config.played
+    ]
+    learned = parts[0].network
+    if len(parts) > 1:
+        every = [jax.eval_shape(part.network.init, jax.random.key(0)) for part in parts]
+        boards.check_one_network(every, config.played)
     rate = schedule or config.optimiser.schedule()
     optimiser = objective.make_optimiser(config.optimiser, rate)
 
     def over_devices(reduce: Callable, what: Any) -> Any:
         return what if axis_name is None else reduce(what, axis_name)
 
-    def start(begin_with: selfplay.Openings, key: jax.Array) -> TrainState:
-        network_key, lane_key, learner_key = jax.random.split(key, 3)
+    def start(begin_with: BeginWith, key: jax.Array) -> TrainState:
+        network_key, *played_keys = jax.random.split(key, 1 + 2 * len(parts))
         nothing = Count(jnp.uint32(0), jnp.uint32(0))
         params = learned.init(network_key)
-        lane_keys = jax.random.split(lane_key, config.selfplay.lanes)
-        lanes = selfplay.start(game, begin_with, lane_keys, jnp.dtype(config.replay.policy_dtype))
-        ring = replay.empty(
-            _position_like(config, lanes),
-            config.replay.groups,
-            config.replay.capacity // config.replay.groups,
-            _games_per_group(config),
-            _ended_per_group(config),
+        own, *others = (
+            part.start(*given) for part, *given in zip(parts, begin_with, played_keys[::2], played_keys[1::2])
         )
         return TrainState(
             params=params,
             average=jax.tree.map(jnp.copy, params),
             opt_state=optimiser.init(params.weights),
-            lanes=lanes,
-            ring=ring,
-            key=jax.random.split(learner_key, config.replay.groups),
+            lanes=own.lanes,
+            ring=own.ring,
+            key=own.key,
             iteration=jnp.int32(0),
             positions=nothing,
             games=nothing,
             updates=nothing,
+            others=tuple(others),
         )
 
     # Whatever the openings are, the shapes are the same.
-    shapes = jax.eval_shape(lambda key: start(selfplay.standard_opening(game), key), jax.random.key(0))
+    usual = tuple(selfplay.standard_opening(board.game) for board in config.played)
+    shapes = jax.eval_shape(lambda key: start(usual, key), jax.random.key(0))
 
     @jax.named_scope("learning")
-    def learn(state: TrainState) -> tuple[TrainState, objective.Losses]:
-        count = config.replay.batch_size // config.replay.groups
+    def learn(state: TrainState, are_ready: Sequence[jax.Array]) -> tuple[TrainState, objective.OverBoards]:
+        loss_of = objective.over_boards([part.loss for part in parts], are_ready)
 
-        def one_update(state: TrainState, places: jax.Array | None):
-            keys, sample_keys, loss_keys = split_key(state.key, 3)
-            if places is None:
-                window = config.replay.window_games
-                window = None if window is None else max(1, window // config.replay.groups)
-                batch = replay.sample(state.ring, sample_keys, count, window, config.replay.by_game)
-            else:
-                batch = replay.take(state.ring, places)
+        def one_update(state: TrainState, places: Sequence[jax.Array] | None):
+            state, sample_keys, loss_keys = _with_split_keys(state, 3)
+            batches = [
+                _drawn(config, of_board.ring, sample_key, None if places is None else places[number])
+                for number, (of_board, sample_key) in enumerate(zip(state.played, sample_keys))
+            ]
             params, opt_state, losses = objective.update(
-                loss_of, optimiser, state.params, state.opt_state, loss_keys, batch, axis_name
+                loss_of, optimiser, state.params, state.opt_state, loss_keys, batches, axis_name
             )
             average = optax.incremental_update(params, state.average, 1.0 - config.optimiser.ema)
-            state = state._replace(params=params, average=average, opt_state=opt_state, key=keys)
+            state = state._replace(params=params, average=average, opt_state=opt_state)
             return state._replace(updates=state.updates.plus(1)), losses
 
         places = None
         if config.replay.distinct:
-            keys, order_keys = split_key(state.key, 2)
-            state = state._replace(key=keys)
-            places = replay.shuffled(state.ring, order_keys, config.updates * count)  # [groups, ...]
-            places = jnp.moveaxis(places.reshape(len(places), config.updates, count), 1, 0)
+            state, order_keys = _with_split_keys(state, 2)
+            places = [_places(config, of_board.ring, key) for of_board, key in zip(state.played, order_keys)]
         state, losses = jax.lax.scan(one_update, state, places, config.updates)
         return state, jax.tree.map(jnp.mean, losses)
 
-    def warm_up(state: TrainState) -> tuple[TrainState, objective.Losses]:
-        return state, objective.Losses(*(jnp.float32(0) for _ in objective.Losses._fields))
+    def warm_up(state: TrainState, are_ready: Any) -> tuple[TrainState, objective.OverBoards]:
+        nothing = objective.nothing_learned()
+        return state, objective.OverBoards(nothing, (nothing,) * (len(parts) if len(parts) > 1 else 0))
 
-    def iterate(begin_with: selfplay.Openings, state: TrainState) -> tuple[TrainState, Metrics]:
-        lanes, ring, counts = selfplay.play(
-            game,
-            explore,
-            choose_action,
-            teach,
-            begin_with,
-            playing_copy(config, state.params),
-            state.lanes,
-            state.ring,
-            config.selfplay.plies,
-            config.replay.overwrite,
+    def iterate(begin_with: BeginWith, state: TrainState) -> tuple[TrainState, Metrics]:
+        iteration = state.iteration + 1
+        params = playing_copy(config, state.params)
+        played, counts = zip(
+            *(
+                part.play(openings, params, of_board, iteration)
+                for part, openings, of_board in zip(parts, begin_with, state.played)
+            )
         )
         counts = over_devices(jax.lax.psum, counts)
-        state = state._replace(
-            lanes=lanes,
-            ring=ring,
-            iteration=state.iteration + 1,
-            positions=state.positions.plus(counts.positions),
-            games=state.games.plus(counts.games),
+        every_count = jax.tree.map(lambda *numbers: sum(numbers[1:], numbers[0]), *counts)
+        state = state.with_played(played)._replace(
+            iteration=iteration,
+            positions=state.positions.plus(every_count.positions),
+            games=state.games.plus(every_count.games),
         )
-        stored = over_devices(jax.lax.psum, jnp.sum(jnp.minimum(ring.written, ring.capacity)))
-        # A group without any position cannot be drawn from, so every one must have some.
-        fewest = over_devices(jax.lax.pmin, jnp.min(ring.written))
-        ready = (stored >= config.replay.warm_up) & (fewest > 0)
-        state, losses = jax.lax.cond(ready, learn, warm_up, state)
+        stored, are_ready = [], []
+        for part, of_board in zip(parts, played):
+            ring = of_board.ring
+            stored.append(over_devices(jax.lax.psum, jnp.sum(jnp.minimum(ring.written, ring.capacity))))
+            # A group without any position cannot be drawn from, so every one must have some.
+            fewest = over_devices(jax.lax.pmin, jnp.min(ring.written))
+            is_ready = (stored[-1] >= config.replay.warm_up) & (fewest > 0)
+            are_ready.append(is_ready & part.board.is_played_in(iteration))
+        is_any_ready = functools.reduce(operator.or_, are_ready)
+        state, losses = jax.lax.cond(is_any_ready, learn, warm_up, state, are_ready)
         skipped = objective.skipped_updates(state.opt_state)
         learning_rate = rate(state.updates.clipped()) * objective.plateau_factor(state.opt_state)
-        return state, Metrics(losses, counts, stored, skipped, learning_rate)
+        of_boards = tuple(map(BoardMetrics, losses.boards, counts, stored)) if len(parts) > 1 else ()
+        return state, Metrics(losses.mean, every_count, sum(stored), skipped, learning_rate, of_boards)
 
     if mesh is None:
         return _Program(start, iterate, learned, shapes)
@@ -327,6 +349,110 @@ def _functions(
 
 
 _remembered_functions = remembered(_functions)
+
+
+class _PartOfBoard(NamedTuple):
+    """What a program does with one board."""
+
+    board: boards.Board
+    network: Network  # that learns
+    loss: Callable  # see `objective.make_loss`
+    # (openings, key of the lanes, key of the learner) -> a first state
+    start: Callable[[selfplay.Openings, jax.Array, jax.Array], Played]
+    # (openings, parameters that play, what there is of the board, iteration) -> the same afterwards, and what happened
+    play: Callable[[selfplay.Openings, Any, Played, jax.Array], tuple[Played, selfplay.Counts]]
+
+
+def _part_of_board(
+    board: boards.Board,
+    config: TrainConfig,
+    axis_name: str | None,
+    network: OwnNetwork | None,
+    search: SearchFactory | None,
+    loss: objective.LossFactory | None,
+    value_targets: targets.ValueTargets | None,
+) -> _PartOfBoard:
+    game = board.game
+    if network is None:
+        learned = networks.make_network(config.network, game, axis_name=axis_name)
+        played = networks.make_network(playing_config(config), game)
+    else:
+        learned, played = as_network(network, game, axis_name=axis_name), as_network(network, game)
+    evaluate = make_evaluator(game, played)
+    explore = (
+        search_from_config(config.search, game, evaluate, explore=True)
+        if search is None
+        else search(game, evaluate)
+    )
+    choose_action = make_action_choice(config)
+    teach = value_targets or make_value_targets(config)
+    if loss is None:
+        loss_of = objective.make_loss(game, learned, config.optimiser, axis_name)
+    else:
+        loss_of = loss(game, learned)
+
+    def start(begin_with: selfplay.Openings, lane_key: jax.Array, learner_key: jax.Array) -> Played:
+        lane_keys = jax.random.split(lane_key, config.selfplay.lanes)
+        lanes = selfplay.start(game, begin_with, lane_keys, jnp.dtype(config.replay.policy_dtype))
+        ring = replay.empty(
+            _position_like(config, lanes),
+            config.replay.groups,
+            config.replay.capacity // config.replay.groups,
+            _games_per_group(config),
+            _ended_per_group(config),
+        )
+        return Played(lanes, ring, jax.random.split(learner_key, config.replay.groups))
+
+    def play(
+        begin_with: selfplay.Openings, params: Params, of_board: Played, iteration: jax.Array
+    ) -> tuple[Played, selfplay.Counts]:
+        def now(of_board: Played) -> tuple[Played, selfplay.Counts]:
+            lanes, ring, counts = selfplay.play(
+                game,
+                explore,
+                choose_action,
+                teach,
+                begin_with,
+                params,
+                of_board.lanes,
+                of_board.ring,
+                config.selfplay.plies,
+                config.replay.overwrite,
+            )
+            return of_board._replace(lanes=lanes, ring=ring), counts
+
+        if board.is_always_played:
+            return now(of_board)
+        return jax.lax.cond(
+            board.is_played_in(iteration), now, lambda of_board: (of_board, selfplay.no_counts()), of_board
+        )
+
+    return _PartOfBoard(board, learned, loss_of, start, play)
+
+
+def _with_split_keys(state: TrainState, number: int) -> tuple[Any, ...]:
+    """The state with new keys of the learner, and `number` - 1 times others for each board."""
+    keys, *others = zip(*(split_key(of_board.key, number) for of_board in state.played))
+    return state.with_played([one._replace(key=key) for one, key in zip(state.played, keys)]), *others
+
+
+def _drawn(
+    config: TrainConfig, ring: replay.Ring, keys: jax.Array, places: jax.Array | None
+) -> replay.StoredPosition:
+    """A batch of one board, at these places [groups, count] if they are given."""
+    if places is not None:
+        return replay.take(ring, places)
+    window = config.replay.window_games
+    window = None if window is None else max(1, window // config.replay.groups)
+    count = config.replay.batch_size // config.replay.groups
+    return replay.sample(ring, keys, count, window, config.replay.by_game)
+
+
+def _places(config: TrainConfig, ring: replay.Ring, keys: jax.Array) -> jax.Array:
+    """[updates, groups, count] where the batches of an iteration stand, none twice while there are others."""
+    count = config.replay.batch_size // config.replay.groups
+    places = replay.shuffled(ring, keys, config.updates * count)  # [groups, ...]
+    return jnp.moveaxis(places.reshape(len(places), config.updates, count), 1, 0)
 
 
 class _Given:
@@ -429,6 +555,7 @@ def state_partition(divided: Any, replicated: Any) -> TrainState:
         positions=replicated,
         games=replicated,
         updates=replicated,
+        others=divided,
     )
 
 
@@ -477,13 +604,17 @@ def check_memory(config: TrainConfig, state: TrainState, devices: int, runs: int
     """Raises TooMuchMemoryError, which names all parts, unless so many runs of this state fit into memory."""
     nodes = config.search.simulations + 1  # of PUCT too, which keeps the root alone
     learned = state.params, state.average, state.opt_state
-    lanes, capacity = config.selfplay.lanes, config.replay.capacity
+    lanes, capacity, several = config.selfplay.lanes, config.replay.capacity, len(state.played)
+    under_way, rings, _ = zip(*state.played)
+    trees = [
+        tree.size(board.game.num_actions, lanes, nodes, False, memory.size_of(of_board.lanes.state) // lanes)
+        for board, of_board in zip(config.played, state.played)
+    ]
+    of_each = f" for each of {several} boards" if several > 1 else ""
     parts = {
-        f"search trees of {lanes:,} lanes with {nodes:,} nodes": tree.size(
-            config.game.num_actions, lanes, nodes, False, memory.size_of(state.lanes.state) // lanes
-        ),
-        f"the unfinished games of {lanes:,} lanes": memory.size_of(state.lanes),
-        f"a replay of {capacity:,} positions": memory.size_of(state.ring),
+        f"search trees of {lanes:,} lanes with {nodes:,} nodes": max(trees),  # one board after the other
+        f"the unfinished games of {lanes:,} lanes{of_each}": memory.size_of(under_way),
+        f"a replay of {capacity:,} positions{of_each}": memory.size_of(rings),
         "the network and its optimiser": memory.size_of(learned) * devices,
     }
     listed = ", ".join(f"{name} {memory.size_text(size)}" for name, size in parts.items())

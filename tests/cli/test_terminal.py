@@ -402,6 +402,11 @@ def test_a_score_is_explained_and_different_games_are_counted():
     line = next(training.judgement_lines(JUDGED))
     (unjudged,) = training.judgement_lines({"iteration": 1, "truth": {"value": None, "policy": 0.5}})
     assert unjudged == "iteration 1: right by the solver: policy 50 %"
+    played = {"games": 5, "positions_per_second": 9.0, "first_player_score": 0.5}
+    played["loss"] = {"total": 0, "policy": 0.0, "value": 0.0}
+    assert training.progress_line(played | {"boards": {"5": {}, "2x3": {}}}).startswith(
+        "boards 5 2x3; 5 games"
+    )
     assert "scores 95 % against random" in line and "64 games, 37 different" in line and len(line) < 80
 
 

@@ -187,7 +187,7 @@ def test_options_in_a_text_win_and_name_the_same_file():
             "suite has no option 'pairs'; its options are simulations, c, solve, unopened, seed",
         ),
         ("suite:hex6?c=-1", "c must be at least 0"),
-        ("truth?simulations=3", "truth has no option 'simulations'; it has none"),
+        ("truth?simulations=3", "truth has no option 'simulations'; its options are board"),
         ("suite", "write suite:NAME"),
         ("truth:3", "write truth"),
         ("match", "write match:AGENT"),

@@ -17,7 +17,7 @@ from azjax.envs import Hex
 from azjax.plots import charts, report
 from azjax.plots.trees import draw_tree
 from azjax.search import reusing_uct
-from tests.training_cases import SMALL, create_run
+from tests.training_cases import HEXES, SMALL, create_run
 
 JUDGED = dataclasses.replace(SMALL, evaluation=dataclasses.replace(SMALL.evaluation, truth=True))
 
@@ -99,6 +99,35 @@ def test_every_opponent_is_drawn_by_the_lines_that_tell_of_it(monkeypatch, tmp_p
         ("% against uct:20?c=1.5", "", 25, 75),
     ):
         assert re.search(" *│ *".join(re.escape(str(cell)) for cell in cells) + " *│", table), cells
+
+
+def test_of_several_boards_each_has_its_curve_and_the_page_says_which_they_are(monkeypatch, tmp_path):
+    drawn = []
+    monkeypatch.setattr(
+        report.charts, "line_chart", lambda title, lines, **named: drawn.append((title, lines)) or ""
+    )
+    monkeypatch.setattr(report.style, "has_matplotlib", lambda: False)
+    run = create_run(tmp_path / "run", HEXES)
+
+    def of_board(loss):
+        return {"loss": {"policy": loss}}
+
+    score = {"score": 0.75, "interval": [0.6, 0.86], "games": 32, "distinct_games": 30}
+    judged = {"evaluation": {"random, board 2": score}, "truth": {"policy_accuracy, board 2": 0.5}}
+    rows = [
+        row(1, boards={"3": of_board(2.0), "2": of_board(1.0)}),
+        row(2, boards={"3": of_board(1.5), "2": of_board(0.5), "4": of_board(0.0)}, **judged),
+        row(3, boards={"3": of_board(1.0), "2": of_board(0.25), "4": of_board(2.5)}),
+    ]
+    (run.path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in rows))
+    page = report.write(run).read_text(encoding="utf-8")
+    assert "planes=2), boards 2@2</p>" in page
+    assert "against random, board 2" in page
+    assert "right moves of the network alone, in solved positions" in page
+    charts_drawn = dict(drawn)
+    curves = {line.name: line.y.tolist() for line in charts_drawn["Each board's policy loss"]}
+    assert curves == {"board 3": [2.0, 1.5, 1.0], "board 2": [1.0, 0.5, 0.25], "board 4": [2.5]}
+    assert "What was learned: losses, the mean of the boards" in charts_drawn
 
 
 def test_the_opening_map_is_drawn_over_time_for_light_and_dark_pages(page):

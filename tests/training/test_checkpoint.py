@@ -172,6 +172,14 @@ trainer.iteration(state)  # on one device, the tests above go on from a checkpoi
     assert set(result.stdout.split()) == {digest(saved_state(untouched))}
 
 
+def test_a_run_of_one_board_saves_what_was_saved_before_there_could_be_several(untouched):
+    """Else the runs of then could not be resumed."""
+    run = checkpoint.open_run(untouched)
+    about = json.loads((run.path / "checkpoints" / "12" / "state" / "_METADATA").read_text())
+    saved = {leaf["key_metadata"][0]["key"] for leaf in about["tree_metadata"].values()}
+    assert saved == set(training.TrainState._fields) - {"others"}
+
+
 def test_the_exported_agent_holds_the_averaged_weights(untouched):
     config, params = checkpoint.load_agent(untouched)
     assert config == SMALL
