@@ -43,19 +43,21 @@ def test_strength_per_minute_trains_as_long_as_it_says_and_adds_a_row_once(study
     monkeypatch.setattr(study, "RESULTS", tmp_path / "results")
     speeds, trained, agents = [], [], []
 
-    def measured(config, measure=study.seconds_per_iteration):
-        speeds.append(measure(config))
+    def measured(config, clock, measure=study.seconds_per_iteration):
+        speeds.append(measure(config, clock))
         return speeds[-1]
 
-    def noted(config, agent, title, train=study.train):
-        seconds = train(config, agent, title)
+    def noted(config, agent, title, clock, train=study.train):
+        seconds = train(config, agent, title, clock)
         trained.append(config)
         agents.append(shutil.copy(agent, tmp_path / f"{len(agents)}.npz"))
         return seconds
 
     monkeypatch.setattr(study, "seconds_per_iteration", measured)
     monkeypatch.setattr(study, "train", noted)
-    command = study.Config("hex3", minutes=0.002, seeds=(0, 7), only=("8 simulations",), simulations=(2,))
+    command = study.Config(
+        "hex3", minutes=0.002, seeds=(0, 7), only=("8 simulations",), simulations=(2,), clock="cpu"
+    )
     study.main(command)
 
     rows = study.read_rows(tmp_path / "results" / "hex3.jsonl")
@@ -77,7 +79,7 @@ def test_strength_per_minute_trains_as_long_as_it_says_and_adds_a_row_once(study
         assert of == 9
     table = (tmp_path / "results" / "hex3.md").read_text()
     shares = [sum(right for right, _ in row["right"]["raw policy"]) / 3 for row in rows]
-    line = cells(table, ["8 simulations", "0.002"])
+    line = cells(table, ["8 simulations", "0.002 of CPU"])
     assert line[3] == "2"
     assert line[6] == f"{np.mean(shares):.1%} ({min(shares):.1%} to {max(shares):.1%})"
 
