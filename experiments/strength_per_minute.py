@@ -58,6 +58,12 @@ def changed(**parts) -> Callable[[TrainConfig], TrainConfig]:
     return change
 
 
+def searchless(**parts) -> Callable[[TrainConfig], TrainConfig]:
+    """The preset without search in self-play, with other fields of its parts."""
+    change = changed(**parts)
+    return lambda config: change(presets.searchless(config))
+
+
 VARIANTS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
     "baseline": changed(),
     "constant rate": changed(optimiser={"decay": "constant"}),
@@ -75,7 +81,10 @@ VARIANTS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
     "32 games": changed(selfplay={"lanes": 32, "plies": 32}),
     "512 games": changed(selfplay={"lanes": 512, "plies": 2}),
     "ownership": changed(network={"ownership": True}, optimiser={"ownership_weight": 0.2}),
-    "no search": presets.searchless,
+    "no search": searchless(),
+    "no search, reuse 2": searchless(replay={"reuse": 2.0}),
+    "no search, outcomes": searchless(selfplay={"value_target": "outcome"}),
+    "no search, 128 games": searchless(selfplay={"lanes": 128}, replay={"capacity": 1024, "warm_up": 512}),
 } | {f"openings {kind}": changed(selfplay={"openings": kind}) for kind in ("none", "A1", "A3", "A123")}
 
 
@@ -89,7 +98,8 @@ class Config:
     seeds: tuple[int, ...] = (0, 1)
     only: tuple[str, ...] = tuple(VARIANTS)
     simulations: tuple[int, ...] = (64,)  # when judged
-    clock: Literal["wall", "cpu"] = "wall"  # by which minutes are counted
+    # By which these pass: on the wall, or of this process; what the latter says goes to a table of its own.
+    clock: Literal["wall", "cpu"] = "wall"
 
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -160,7 +170,9 @@ def main(config: Config) -> None:
         raise SystemExit(f"unknown variant {min(unknown)!r}; there are {', '.join(VARIANTS)}")
     console = Console()
     RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"{config.preset}.jsonl"
+    path = RESULTS / (
+        f"{config.preset}.jsonl" if config.clock == "wall" else f"{config.preset}-{config.clock}.jsonl"
+    )
     suite = suites.read_suite(config.preset)
     budget = {"minutes": config.minutes, "cores": len(jax.devices())}
     if config.clock == "cpu":
@@ -204,13 +216,12 @@ def tabulate(rows: list[dict]) -> Table:
 
     groups = collections.defaultdict(list)
     for row in rows:
-        clock = " of CPU" if row.get("clock") == "cpu" else ""
-        groups[row["variant"], f"{row['minutes']:g}{clock}", row["cores"]].append(row)
+        groups[row["variant"], row["minutes"], row["cores"]].append(row)
     for (name, minutes, cores), of in sorted(groups.items(), key=lambda item: -shares(item[1], RAW).mean()):
         found = (shares(of, column) for column in asked)
         cells = [f"{share.mean():.1%} ({share.min():.1%} to {share.max():.1%})" for share in found]
         iterations = f"{np.mean([row['iterations'] for row in of]):.0f}"
-        table.add_row(name, minutes, str(cores), str(len(of)), iterations, *cells)
+        table.add_row(name, f"{minutes:g}", str(cores), str(len(of)), iterations, *cells)
     return table
 
 

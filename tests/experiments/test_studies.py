@@ -60,7 +60,7 @@ def test_strength_per_minute_trains_as_long_as_it_says_and_adds_a_row_once(study
     )
     study.main(command)
 
-    rows = study.read_rows(tmp_path / "results" / "hex3.jsonl")
+    rows = study.read_rows(tmp_path / "results" / "hex3-cpu.jsonl")
     assert [row["seed"] for row in rows] == [config.seed for config in trained] == [0, 7]
     assert [row["iterations"] for row in rows] == [max(1, round(60 * 0.002 / speed)) for speed in speeds]
     assert [config.iterations for config in trained] == [row["iterations"] for row in rows]
@@ -77,15 +77,15 @@ def test_strength_per_minute_trains_as_long_as_it_says_and_adds_a_row_once(study
         assert [of for _, of in row["right"]["2 simulations"]] == [1, 2]
         ((_, of),) = row["right"]["opening signs"]
         assert of == 9
-    table = (tmp_path / "results" / "hex3.md").read_text()
+    table = (tmp_path / "results" / "hex3-cpu.md").read_text()
     shares = [sum(right for right, _ in row["right"]["raw policy"]) / 3 for row in rows]
-    line = cells(table, ["8 simulations", "0.002 of CPU"])
+    line = cells(table, ["8 simulations", "0.002"])
     assert line[3] == "2"
     assert line[6] == f"{np.mean(shares):.1%} ({min(shares):.1%} to {max(shares):.1%})"
 
     monkeypatch.setattr(study, "train", None)  # nothing is left to be trained
     study.main(command)
-    assert study.read_rows(tmp_path / "results" / "hex3.jsonl") == rows
+    assert study.read_rows(tmp_path / "results" / "hex3-cpu.jsonl") == rows
 
 
 @pytest.mark.parametrize("study", ["kromann2019_learn_to_hex"], indirect=True)
