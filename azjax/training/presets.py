@@ -207,7 +207,7 @@ _QUICK: dict[str, Callable[[], TrainConfig]] = {
     "hex5": lambda: _decaying(
         _quick(Hex(size=5), selfplay=SelfplayConfig(lanes=128, plies=8, openings="R8"), iterations=500)
     ),
-    "hex5-klent": lambda: searchless(_QUICK["hex5"](), iterations=1000),
+    "hex5-klent": lambda: searchless(_QUICK["hex5"](), iterations=800),
     "hex6": lambda: _decaying(_quick(Hex(size=6), **_varied("R12"), iterations=2000)),
     "chinese-checkers-4x4": lambda: _decaying(
         _quick(
