@@ -5,11 +5,13 @@
     python -m experiments.strength_per_minute --only baseline wide       # some variants
     python -m experiments.strength_per_minute --preset hex6 --minutes 15 --simulations 64 1000 \\
         --only "openings none" "openings A1" "openings A3" "openings A123" baseline    # the openings of Daliri 2022
+    taskset -c 0 python -m experiments.strength_per_minute --only baseline "no search" --clock cpu --minutes 1.5
 
 Each variant trains from nothing for the same time on this machine: its speed is measured first, and the number of
 iterations and the decay of the learning rate follow from it. Variants that cost the same, such as openings, are better
-given equal --iterations. Compiling is not counted. Then each answers the package's suite of solved positions, by search
-and by its raw policy, and says who wins after each opening. The table grows in
+given equal --iterations. Compiling is not counted. With --clock cpu minutes are those of the processor, of all cores
+together, which is fair where something else runs beside. Then each answers the package's suite of solved positions, by
+search and by its raw policy, and says who wins after each opening. The table grows in
 experiments/results/strength_per_minute/; what is there already is not made again, and processes on cores of their own
 (`taskset`) may make different seeds at once.
 """
@@ -21,6 +23,7 @@ import pathlib
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import jax
 import numpy as np
@@ -36,7 +39,7 @@ from azjax.common import atomic
 from azjax.evaluation import suites
 from azjax.positions import PositionLine
 from azjax.positions import sets as position_sets
-from azjax.training import alphazero, checkpoint, distributed
+from azjax.training import alphazero, checkpoint, distributed, presets
 from azjax.training.config import TrainConfig
 from experiments.strength import first_move_values
 
@@ -53,6 +56,12 @@ def changed(**parts) -> Callable[[TrainConfig], TrainConfig]:
         return dataclasses.replace(config, **new)
 
     return change
+
+
+def searchless(**parts) -> Callable[[TrainConfig], TrainConfig]:
+    """The preset without search in self-play, with other fields of its parts."""
+    change = changed(**parts)
+    return lambda config: change(presets.searchless(config))
 
 
 VARIANTS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
@@ -72,6 +81,10 @@ VARIANTS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
     "32 games": changed(selfplay={"lanes": 32, "plies": 32}),
     "512 games": changed(selfplay={"lanes": 512, "plies": 2}),
     "ownership": changed(network={"ownership": True}, optimiser={"ownership_weight": 0.2}),
+    "no search": searchless(),
+    "no search, reuse 2": searchless(replay={"reuse": 2.0}),
+    "no search, outcomes": searchless(selfplay={"value_target": "outcome"}),
+    "no search, 128 games": searchless(selfplay={"lanes": 128}, replay={"capacity": 1024, "warm_up": 512}),
 } | {f"openings {kind}": changed(selfplay={"openings": kind}) for kind in ("none", "A1", "A3", "A123")}
 
 
@@ -85,29 +98,35 @@ class Config:
     seeds: tuple[int, ...] = (0, 1)
     only: tuple[str, ...] = tuple(VARIANTS)
     simulations: tuple[int, ...] = (64,)  # when judged
+    # By which these pass: on the wall, or of this process; what the latter says goes to a table of its own.
+    clock: Literal["wall", "cpu"] = "wall"
+
+
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 class Started:
     """A run in memory, compiled and ready."""
 
-    def __init__(self, config: TrainConfig):
+    def __init__(self, config: TrainConfig, clock: str):
+        self._now = CLOCKS[clock]
         trainer = training.make_trainer(config, training.make_mesh())
         self.state = trainer.init(jax.random.key(config.seed))
         self._iteration, _ = alphazero.compile_iteration(trainer, self.state)
 
     def advance(self, iterations: int, watch: Callable[[int], None] = lambda done: None) -> float:
         """Trains on; returns the seconds it took."""
-        start = time.perf_counter()
+        start = self._now()
         for number in range(iterations):
             self.state, _ = self._iteration(self.state)
             jax.block_until_ready(self.state.iteration)
             watch(number + 1)
-        return time.perf_counter() - start
+        return self._now() - start
 
 
-def seconds_per_iteration(config: TrainConfig) -> float:
+def seconds_per_iteration(config: TrainConfig, clock: str) -> float:
     """Of iterations that learn, compiling aside."""
-    started = Started(config)
+    started = Started(config, clock)
     while int(started.state.updates) == 0:
         started.advance(1)
     return started.advance(10) / 10
@@ -121,9 +140,9 @@ def scheduled(config: TrainConfig, iterations: int, seed: int) -> TrainConfig:
     return dataclasses.replace(config, iterations=iterations, optimiser=optimiser, seed=seed)
 
 
-def train(config: TrainConfig, agent: pathlib.Path, title: str) -> float:
+def train(config: TrainConfig, agent: pathlib.Path, title: str, clock: str) -> float:
     """Trains to the end and leaves the agent in a file; returns the seconds it took."""
-    started = Started(config)
+    started = Started(config, clock)
     with progress.bar() as bar:
         seconds = started.advance(config.iterations, lambda done: bar(title, done, config.iterations))
     checkpoint.export_agent(agent, config, jax.device_get(started.state.average))
@@ -151,9 +170,13 @@ def main(config: Config) -> None:
         raise SystemExit(f"unknown variant {min(unknown)!r}; there are {', '.join(VARIANTS)}")
     console = Console()
     RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"{config.preset}.jsonl"
+    path = RESULTS / (
+        f"{config.preset}.jsonl" if config.clock == "wall" else f"{config.preset}-{config.clock}.jsonl"
+    )
     suite = suites.read_suite(config.preset)
     budget = {"minutes": config.minutes, "cores": len(jax.devices())}
+    if config.clock == "cpu":
+        budget["clock"] = "cpu"
     for name in config.only:
         for seed in config.seeds:
             key = {"variant": name, "seed": seed} | budget
@@ -161,12 +184,12 @@ def main(config: Config) -> None:
                 continue
             variant = VARIANTS[name](theses.preset(config.preset))
             iterations = config.iterations or max(
-                1, round(60 * config.minutes / seconds_per_iteration(variant))
+                1, round(60 * config.minutes / seconds_per_iteration(variant, config.clock))
             )
             title = f"{name}, seed {seed}, {iterations} iterations"
             with tempfile.TemporaryDirectory() as folder:
                 agent = pathlib.Path(folder) / "agent.npz"
-                seconds = train(scheduled(variant, iterations, seed), agent, title)
+                seconds = train(scheduled(variant, iterations, seed), agent, title, config.clock)
                 right = judge(agent, config.simulations, suite)
             console.print(f"{title}, {seconds:.0f} s")
             row = key | {"iterations": iterations, "seconds": round(seconds), "right": right}

@@ -625,7 +625,7 @@ class Work(Generic[S]):
 def training_cost(what: str, config: TrainConfig, runs: int = 1) -> Cost:
     """What training takes: every position played is searched, every position learned from counts as three."""
     played = config.selfplay.lanes * config.selfplay.plies * config.iterations
-    return Cost(what, config, runs * played * (config.search.simulations + 1 + 3 * config.replay.reuse))
+    return Cost(what, config, runs * played * (config.search.evaluations + 3 * config.replay.reuse))
 
 
 def judging_cost(

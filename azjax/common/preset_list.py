@@ -16,6 +16,7 @@ DESCRIPTIONS: dict[str, str] = (
         "tic-tac-toe": "tic-tac-toe from pgx; perfect with 400 simulations in about a minute",
         "hex3": "Hex 3x3; perfect in about a minute",
         "hex5": "Hex 5x5, the main example; 99 % of a solved suite in about 10 minutes",
+        "hex5-klent": "Hex 5x5 without search in self-play (Ota et al. 2026), in the time of hex5",
         "hex6": "Hex 6x6; nearly perfect with search in about 40 minutes",
         "hex9-grown": "Hex 9x9, grown from 5x5 in one run, for about four hours; not trained yet",
         "chinese-checkers-4x4": "Chinese Checkers 4x4 with 3 pieces, forward moves; nearly perfect in about 35 minutes",

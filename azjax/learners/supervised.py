@@ -77,7 +77,7 @@ class SupervisedConfig(Checked):
             f"at most the positions of an iteration ({self.positions:,})",
             self.batch_size,
         )
-        for head in ("ownership", "margin"):
+        for head in ("ownership", "margin", "action_values"):
             check(
                 not getattr(self.network, head), f"network.{head}", "False: there are no labels for it", True
             )

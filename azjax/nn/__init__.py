@@ -1,6 +1,6 @@
 """Networks: convolution, layers, towers and heads, and where a network meets a game."""
 
-from azjax.nn.evaluator import make_evaluator
+from azjax.nn.evaluator import make_action_evaluator, make_evaluator
 from azjax.nn.layers import Params
 from azjax.nn.networks import (
     Network,
@@ -23,6 +23,7 @@ __all__ = [
     "as_network",
     "count_parameters",
     "half_copy",
+    "make_action_evaluator",
     "make_evaluator",
     "make_network",
     "register_network",

@@ -57,6 +57,7 @@ class NetworkConfig(Checked):
     value: Literal["scalar", "wdl"] = "scalar"  # one tanh, or the logits of win, draw and loss
     ownership: bool = False  # also predict who will own each cell
     margin: bool = False  # also predict the final score difference
+    action_values: bool = False  # also predict the value of each action, for search.kind klent
     compute_dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # parameters are float32 always
 
     def __post_init__(self):
@@ -91,6 +92,7 @@ class Outputs(NamedTuple):
     value_logits: jax.Array | None = None  # [batch, 3] of a win, a draw and a loss
     ownership: jax.Array | None = None  # [batch, height, width] in -1..1, who will own each cell
     margin: jax.Array | None = None  # [batch] expected final score difference, on the learner's scale
+    action_values: jax.Array | None = None  # [batch, actions] expected result after each, in -1..1
 
 
 class Network(NamedTuple):
@@ -225,14 +227,17 @@ class _Net(nnx.Module):
         answers = (3 if config.value == "wdl" else 1) + config.margin
         value_sizes = (config.value_channels, config.value_hidden, answers)
         if config.heads == "convolutional":
-            self.policy = layers.CellsHead(plan, channels, shape[:2], action_cells)
+            make_actions = functools.partial(layers.CellsHead, plan, channels, shape[:2], action_cells)
+            self.policy = make_actions()
             self.value = layers.PooledHead(plan, channels, *value_sizes)
         else:
             tower_shape = (channels,) if config.tower == "mlp" else (*shape[:2], channels)
             policy_sizes = (config.policy_channels, config.policy_hidden, num_actions)
-            self.policy = layers.DenseHead(plan, tower_shape, *policy_sizes)
+            make_actions = functools.partial(layers.DenseHead, plan, tower_shape, *policy_sizes)
+            self.policy = make_actions()
             self.value = layers.DenseHead(plan, tower_shape, *value_sizes)
         self.ownership = plan.last_conv(channels, 1) if config.ownership else None
+        self.action_values = make_actions() if config.action_values else None
 
     def __call__(self, observation: jax.Array, now: layers.Pass) -> Outputs:
         config = self.config
@@ -255,7 +260,10 @@ class _Net(nnx.Module):
         if self.ownership is not None:
             ownership = jnp.tanh(jnp.moveaxis(self.ownership(value_trunk, now)[..., 0], 2, 0))
         margin = answers[:, -1] if config.margin else None
-        return Outputs(self.policy(trunk, now), value, value_logits, ownership, margin)
+        action_values = None
+        if self.action_values is not None:
+            action_values = jnp.tanh(self.action_values(value_trunk, now))
+        return Outputs(self.policy(trunk, now), value, value_logits, ownership, margin, action_values)
 
 
 def _board_mask(config: NetworkConfig, mask: jax.Array | None) -> jax.Array | None:

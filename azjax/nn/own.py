@@ -75,10 +75,13 @@ def as_network(own: OwnNetwork, game: Any, *, axis_name: str | None = None) -> N
             f" functions (init, apply), got {own!r}"
         )
 
-    def apply(params: Params, observation: jax.Array, mask: jax.Array | None = None):
+    def outputs(params: Params, observation: jax.Array, mask: jax.Array | None = None):
         _refuse_mask(mask)
-        outputs = _as_outputs(run(params, observation, False)[0])
-        return outputs.logits, outputs.value
+        return _as_outputs(run(params, observation, False)[0])
+
+    def apply(params: Params, observation: jax.Array, mask: jax.Array | None = None):
+        answers = outputs(params, observation, mask)
+        return answers.logits, answers.value
 
     def train(params: Params, observation: jax.Array, mask: jax.Array | None = None):
         _refuse_mask(mask)
@@ -87,7 +90,7 @@ def as_network(own: OwnNetwork, game: Any, *, axis_name: str | None = None) -> N
             statistics = jax.lax.pmean(statistics, axis_name)
         return _as_outputs(answers), statistics
 
-    network = Network(init, apply, train)
+    network = Network(init, apply, train, outputs)
     _check_shapes(network, game)
     return network
 

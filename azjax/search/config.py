@@ -26,8 +26,9 @@ from azjax.search.tree import Evaluator
 class SearchConfig(Checked, part="search"):
     """How self-play looks ahead; see `search_from_config`."""
 
-    kind: Literal["gumbel", "puct"] = "gumbel"  # Gumbel AlphaZero, or AlphaZero's own
-    simulations: Count = 16  # per move
+    # Gumbel AlphaZero, AlphaZero's own, or no search at all (see `azjax.search.klent`)
+    kind: Literal["gumbel", "puct", "klent"] = "gumbel"
+    simulations: Count = 16  # per move; klent has none
     quick_simulations: Number = 0  # playout cap: the simulations of most moves; 0 searches all moves in full
     full_share: Share = 1.0  # playout cap: how often a full search is made
     # gumbel: root actions that enter the sequential halving
@@ -38,6 +39,8 @@ class SearchConfig(Checked, part="search"):
     dirichlet_alpha: Positive | None = None  # puct: root noise; None for 1 / number of legal moves
     dirichlet_fraction: Share = 0.25  # puct: its share of the prior
     evaluate_terminals_with_network: bool = False  # puct: category A of Jacobsen 2019
+    entropy_weight: FromZero = 0.03  # klent: alpha, against policies that are too sure
+    kl_weight: FromZero = 0.1  # klent: beta, against policies that change too fast
 
     def __post_init__(self):
         super().__post_init__()
@@ -53,6 +56,23 @@ class SearchConfig(Checked, part="search"):
             "False unless kind is 'puct'",
             self.evaluate_terminals_with_network,
         )
+        check(
+            self.kind != "klent" or self.full_share == 1,
+            "search.full_share",
+            "1 with kind 'klent', which knows no quick searches",
+            self.full_share,
+        )
+        check(
+            self.entropy_weight + self.kl_weight > 0,
+            "search.entropy_weight",
+            "above 0 where kl_weight is 0",
+            self.entropy_weight,
+        )
+
+    @property
+    def evaluations(self) -> int:
+        """How many positions a search in full asks the network about."""
+        return 1 if self.kind == "klent" else self.simulations + 1  # the root is one of them
 
 
 def search_from_config(
@@ -69,7 +89,7 @@ def search_from_config(
     """The search that a configuration describes.
 
     Args:
-      config: what it is like.
+      config: what it is like; one of "klent" is searched by Gumbel in play.
       game: the rules.
       evaluate: returns the prior logits and the value of positions.
       explore: for self-play: with noise at the root, and with quick searches (without noise) between the full ones if
@@ -80,6 +100,8 @@ def search_from_config(
       solve: back up proven results (PUCT); makes the search PUCT unless `kind` is given.
     """
     kind = kind or ("puct" if solve or c is not None else config.kind)
+    if kind == "klent" and not explore:
+        kind = "gumbel"
     if kind not in ("gumbel", "puct"):
         raise ConfigError(f"kind must be 'gumbel' or 'puct', got {kind!r}")
     if kind == "gumbel" and (solve or c is not None):

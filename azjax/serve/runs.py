@@ -18,16 +18,15 @@ from azjax.common.checked import is_finite
 from azjax.common.rows import names_in, number_in, with_updates
 from azjax.envs.core import Game, seen_as
 from azjax.evaluation.curve import spread_out
-from azjax.evaluation.parts import own_evaluator
 from azjax.learners.es import ESConfig
 from azjax.learners.td import TDConfig
+from azjax.nn import make_network
 from azjax.positions import describe_game, stack
-from azjax.search import search_from_config
 from azjax.serve import boards
 from azjax.serve.boards import Line, RequestError
 from azjax.training import checkpoint
 from azjax.training.config import TrainConfig
-from azjax.training.step import make_action_choice
+from azjax.training.step import make_action_choice, make_exploring_search
 
 MOST_RUNS = 200
 _MOST_POINTS = 400  # of a curve
@@ -203,7 +202,7 @@ def self_play(path: pathlib.Path, seed: int) -> Line:
 @functools.lru_cache(maxsize=8)
 def _self_player(config: TrainConfig) -> Any:
     """A compiled (params, key, states [1, ...], plies [1]) -> actions [1]."""
-    search = search_from_config(config.search, config.game, own_evaluator(config), explore=True)
+    search = make_exploring_search(config, make_network(config.network, config.game))
     choose = make_action_choice(config)
 
     def act(params, key, states, plies):

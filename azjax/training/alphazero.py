@@ -191,6 +191,8 @@ def logged(iterate: Callable[[TrainState, int], tuple[TrainState, Any]], log: se
 def begin_from(state: TrainState, path: str | os.PathLike) -> TrainState:
     """A first state with the averaged weights of another run.
 
+    Its head of action values is left out where this run has none, so that a search can go on from a run without one.
+
     Args:
       state: of a new run.
       path: the other run's folder, or its agent.npz.
@@ -199,8 +201,12 @@ def begin_from(state: TrainState, path: str | os.PathLike) -> TrainState:
       RunError: the weights do not fit this run's network; it names those.
     """
     config, params = checkpoint.load_agent(path)
-    given = dict(jax.tree_util.tree_leaves_with_path(params))
     wanted = dict(jax.tree_util.tree_leaves_with_path(state.params))
+    given = {
+        name: array
+        for name, array in jax.tree_util.tree_leaves_with_path(params)
+        if name in wanted or "action_values" not in _array_name(name).split(".")
+    }
     wrong = [
         f"{_array_name(name)} is {_shape_text(given.get(name))} there, {_shape_text(wanted.get(name))} here"
         for name in dict.fromkeys((*wanted, *given))
@@ -212,7 +218,9 @@ def begin_from(state: TrainState, path: str | os.PathLike) -> TrainState:
             f"the weights of {path}, a network for {config.game}, do not fit this run's: {'; '.join(wrong[:3])}{more}."
             " Give this run the same --network; for another board its heads must be convolutional"
         )
-    placed = jax.tree.map(lambda old, new: jax.device_put(new, old.sharding), state.params, params)
+    placed = jax.tree_util.tree_map_with_path(
+        lambda name, old: jax.device_put(given[name], old.sharding), state.params
+    )
     return state._replace(params=placed, average=jax.tree.map(jnp.copy, placed))
 
 

@@ -147,6 +147,7 @@ class OptimiserConfig(Checked, part="optimiser"):
     value_weight: FromZero = 1.0  # of the value's loss; the policy's is 1
     ownership_weight: FromZero = 0.0  # of the ownership head's loss
     margin_weight: FromZero = 0.0  # of the margin head's loss
+    action_value_weight: FromZero = 1.0  # of the loss of the head of action values
     symmetries: bool = True  # show each position turned by a random symmetry of the board
     ema: Decay = 0.0  # decay of the averaged weights used for evaluation; 0 uses the newest
 
@@ -250,6 +251,25 @@ class TrainConfig(Checked):
                 "selfplay.value_target",
                 "'outcome' where the network evaluates terminals: nothing else would bring in the truth",
                 self.selfplay.value_target,
+            )
+        if self.search.kind == "klent":
+            check(
+                self.network.action_values,
+                "network.action_values",
+                "True with search.kind 'klent', which improves the policy by them",
+                self.network.action_values,
+            )
+            check(
+                self.selfplay.value_target in ("outcome", "td_lambda"),
+                "selfplay.value_target",
+                "'td_lambda' or 'outcome' with search.kind 'klent': nothing else would bring in the truth",
+                self.selfplay.value_target,
+            )
+            check(
+                not self.selfplay.flattened_opening,
+                "selfplay.flattened_opening",
+                "False with search.kind 'klent', which has no visits",
+                True,
             )
 
     def _check_boards(self) -> None:

@@ -19,7 +19,7 @@ from azjax.envs import indexing
 from azjax.envs.core import Game
 from azjax.nn.networks import Network, Outputs, Params
 from azjax.training.config import OptimiserConfig
-from azjax.training.replay import StoredPosition
+from azjax.training.replay import AnyPosition, PlayedPosition
 
 
 class Losses(NamedTuple):
@@ -31,9 +31,10 @@ class Losses(NamedTuple):
     ownership: jax.Array  # [] squared error; 0 without that head
     margin: jax.Array  # [] squared error; 0 without that head
     policy_entropy: jax.Array  # [] of the targets: what the cross-entropy cannot go below
+    action_value: jax.Array | float = 0.0  # [] squared error of the move played; 0 without that head
 
 
-LossFactory = Callable[[Game, Network], Callable[[Params, jax.Array, StoredPosition], tuple[Losses, Any]]]
+LossFactory = Callable[[Game, Network], Callable[[Params, jax.Array, AnyPosition], tuple[Losses, Any]]]
 """(game, network) -> loss; see `make_loss`, which makes the usual one."""
 
 
@@ -53,18 +54,24 @@ def make_loss(
     def permuted(x: jax.Array, tables: np.ndarray, row: jax.Array) -> jax.Array:
         return jax.vmap(lambda one, row: indexing.permuted(one, tables, row))(x, row)
 
-    def loss(params: Params, keys: jax.Array, batch: StoredPosition) -> tuple[Losses, Any]:
+    def loss(params: Params, keys: jax.Array, batch: AnyPosition) -> tuple[Losses, Any]:
         size = batch.value.shape[0]
         draw = functools.partial(jax.random.randint, shape=(size // len(keys),), minval=0, maxval=drawn)
         symmetry = jax.vmap(draw)(keys).reshape(size)
         seen = jax.vmap(game.observe)(batch.state)
         turned = permuted(seen.reshape(size, -1), observation_tables, symmetry)
         outputs, statistics = network.train(params, turned.reshape(seen.shape))
-        logits = permuted(outputs.logits, back_tables, symmetry)
-        logits = permuted(logits, frames, batch.state.current_player)
+
+        def on_the_board(numbers: jax.Array) -> jax.Array:
+            return permuted(permuted(numbers, back_tables, symmetry), frames, batch.state.current_player)
+
         legal = jax.vmap(game.legal_action_mask)(batch.state)
-        policy, entropy = _policy_loss(logits, legal, batch, axis_name)
+        policy, entropy = _policy_loss(on_the_board(outputs.logits), legal, batch, axis_name)
         value = _value_loss(outputs, batch.value)
+        action_value = jnp.float32(0)
+        if outputs.action_values is not None and isinstance(batch, PlayedPosition):
+            answers = jax.vmap(indexing.take)(on_the_board(outputs.action_values), batch.action)
+            action_value = jnp.mean((answers - batch.value) ** 2)
         turn = functools.partial(_turned_cells, permuted, observation_tables, symmetry)
         ownership, margin = _auxiliary_losses(game, outputs, batch, turn)
         total = (
@@ -72,8 +79,9 @@ def make_loss(
             + config.value_weight * value
             + config.ownership_weight * ownership
             + config.margin_weight * margin
+            + config.action_value_weight * action_value
         )
-        return Losses(total, policy, value, ownership, margin, entropy), statistics
+        return Losses(total, policy, value, ownership, margin, entropy, action_value), statistics
 
     return loss
 
@@ -267,7 +275,7 @@ def _checked(opt_state: optax.OptState) -> optax.ApplyIfFiniteState:
     return opt_state.checked if isinstance(opt_state, ScaledState) else opt_state
 
 
-def _policy_loss(logits, legal, batch: StoredPosition, axis_name) -> tuple[jax.Array, jax.Array]:
+def _policy_loss(logits, legal, batch: AnyPosition, axis_name) -> tuple[jax.Array, jax.Array]:
     log_probability = jax.nn.log_softmax(mask_logits(logits, legal))
     target = batch.policy.astype(jnp.float32)
     cross_entropy = -jnp.sum(jnp.where(target > 0, target * log_probability, 0.0), -1)
@@ -287,7 +295,7 @@ def _value_loss(outputs: Outputs, target: jax.Array) -> jax.Array:
     return jnp.mean(optax.softmax_cross_entropy(outputs.value_logits, chances))
 
 
-def _auxiliary_losses(game, outputs: Outputs, batch: StoredPosition, turn: Callable):
+def _auxiliary_losses(game, outputs: Outputs, batch: AnyPosition, turn: Callable):
     ownership = margin = jnp.float32(0)
     mover = batch.state.current_player
     if outputs.ownership is not None:

@@ -92,7 +92,7 @@ def iteration_operations(config: TrainConfig) -> float:
 
 def evaluations_of(config: TrainConfig) -> int:
     """Positions that the searches of one iteration ask the network about."""
-    return config.selfplay.lanes * config.most_plies * (config.search.simulations + 1)
+    return config.selfplay.lanes * config.most_plies * config.search.evaluations
 
 
 def estimate(config: TrainConfig, devices: int) -> dict[str, float]:

@@ -4,6 +4,7 @@
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -132,6 +133,24 @@ def _decaying(config: TrainConfig) -> TrainConfig:
     return dataclasses.replace(config, optimiser=optimiser, evaluation=evaluation)
 
 
+def searchless(config: TrainConfig, **changes) -> TrainConfig:
+    """The same run without search, by KLENT with the weights and the horizon of its paper.
+
+    Nearly on-policy: the replay holds the positions of about one iteration, each of which is learned from once.
+    """
+    played = 512 * config.selfplay.plies
+    searchless = dataclasses.replace(
+        config,
+        network=dataclasses.replace(config.network, action_values=True),
+        search=SearchConfig(kind="klent", entropy_weight=0.03, kl_weight=0.1),
+        selfplay=dataclasses.replace(
+            config.selfplay, lanes=512, value_target="td_lambda", value_share=math.exp(-1 / 8)
+        ),
+        replay=ReplayConfig(capacity=played, batch_size=256, reuse=1.0, distinct=True, warm_up=played // 2),
+    )
+    return _decaying(dataclasses.replace(searchless, **changes))
+
+
 def _tiny(game, iterations: int, **changes) -> TrainConfig:
     """For boards on which a small dense network is enough."""
     return _decaying(
@@ -209,6 +228,7 @@ _QUICK: dict[str, Callable[[], TrainConfig]] = {
     "hex5": lambda: _decaying(
         _quick(Hex(size=5), selfplay=SelfplayConfig(lanes=128, plies=8, openings="R8"), iterations=500)
     ),
+    "hex5-klent": lambda: searchless(_QUICK["hex5"](), iterations=800),
     "hex6": lambda: _decaying(_quick(Hex(size=6), **_varied("R12"), iterations=2000)),
     "hex9-grown": lambda: _grown_hex(Hex(size=9)),
     "chinese-checkers-4x4": lambda: _decaying(

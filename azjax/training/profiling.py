@@ -63,8 +63,8 @@ def profile(
                     state, metrics = compiled(state)
                     jax.block_until_ready(metrics)
 
-    simulations = config.search.simulations
-    calls = config.most_plies * (simulations + 1)
+    evaluations = config.search.evaluations
+    calls = config.most_plies * evaluations
     network = _time(network_calls(config, calls), rounds)
     rules = _time(_rules_calls(config, calls), rounds)
     learning = _time(update_calls(config, state), rounds)

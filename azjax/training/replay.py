@@ -25,6 +25,21 @@ class StoredPosition(NamedTuple):
     final: Any  # the game's own state at the end, for auxiliary targets; None if nothing needs it
 
 
+class PlayedPosition(NamedTuple):
+    """The same with the move that was played, for networks that learn what moves are worth."""
+
+    state: Any
+    policy: jax.Array  # [actions]
+    policy_weight: jax.Array  # []
+    value: jax.Array  # []
+    outcome: jax.Array  # []
+    final: Any
+    action: jax.Array  # [] int32
+
+
+AnyPosition = StoredPosition | PlayedPosition
+
+
 class Ended(NamedTuple):
     """The positions of the games that ended in this iteration, for whoever writes down all of them."""
 
@@ -36,7 +51,7 @@ class Ended(NamedTuple):
 class Ring(NamedTuple):
     """Rows in order of arrival, oldest overwritten first; several independent rings, one per group of lanes."""
 
-    rows: StoredPosition  # [groups, capacity, ...]
+    rows: AnyPosition  # [groups, capacity, ...]
     written: (
         jax.Array
     )  # [groups] int32, positions written, see `rebase`; the write head is written % capacity
@@ -52,7 +67,7 @@ class Ring(NamedTuple):
         return self.rows.value.shape[1]
 
 
-def empty(row: StoredPosition, groups: int, capacity: int, games: int, ended: int = 0) -> Ring:
+def empty(row: AnyPosition, groups: int, capacity: int, games: int, ended: int = 0) -> Ring:
     """Rings without positions.
 
     Args:
@@ -99,9 +114,7 @@ def rebase(ring: Ring) -> Ring:
     )
 
 
-def append_games(
-    ring: Ring, rows: StoredPosition, length: jax.Array, replaces: jax.Array | bool = True
-) -> Ring:
+def append_games(ring: Ring, rows: AnyPosition, length: jax.Array, replaces: jax.Array | bool = True) -> Ring:
     """Writes games one behind the other, those of the first lanes first, each into the ring of its lane's group.
 
     Args:
@@ -161,7 +174,7 @@ def append_games(
 
 def sample(
     ring: Ring, keys: jax.Array, count: int, window_games: int | None = None, by_game: bool = False
-) -> StoredPosition:
+) -> AnyPosition:
     """Rows [groups * count, ...] drawn with replacement, `count` from each ring; none may be empty.
 
     Args:
@@ -188,7 +201,7 @@ def sample(
     return take(ring, jax.vmap(draw)(keys, ring.written, ring.games, ring.starts) % ring.capacity)
 
 
-def take(ring: Ring, places: jax.Array) -> StoredPosition:
+def take(ring: Ring, places: jax.Array) -> AnyPosition:
     """Rows [groups * count, ...] that stand at places [groups, count]."""
     group = jnp.arange(places.shape[0])[:, None]
     return jax.tree.map(

@@ -39,13 +39,23 @@ class Moment(NamedTuple):
     root_value: jax.Array  # [] what the search found, for the player to move
 
 
+class PlayedMoment(NamedTuple):
+    """The same with the move that was played, where something is to be learned of it."""
+
+    state: Any
+    policy: jax.Array  # [actions]
+    policy_weight: jax.Array  # []
+    root_value: jax.Array  # []
+    action: jax.Array  # [] int32
+
+
 class Lanes(NamedTuple):
     """The games under way."""
 
     state: Any  # [lanes, ...]
     ply: jax.Array  # [lanes] int32, moves made in the game, forced ones included
     length: jax.Array  # [lanes] int32, moments remembered of it
-    moments: Moment  # [lanes, max_plies, ...]
+    moments: Moment | PlayedMoment  # [lanes, max_plies, ...]
     key: jax.Array  # [lanes] each lane has its own stream, so that it does not matter which device runs it
 
 
@@ -70,8 +80,22 @@ def standard_opening(game: Game) -> Openings:
     return Openings(start, jnp.zeros(1, jnp.int32))
 
 
-def start(game: Game, openings: Openings, keys: jax.Array, policy_dtype: Any = jnp.float32) -> Lanes:
-    """New games in all lanes; `keys` is [lanes], and policies are remembered in `policy_dtype`."""
+def start(
+    game: Game,
+    openings: Openings,
+    keys: jax.Array,
+    policy_dtype: Any = jnp.float32,
+    with_actions: bool = False,
+) -> Lanes:
+    """New games in all lanes.
+
+    Args:
+      game: the rules.
+      openings: where they start.
+      keys: [lanes].
+      policy_dtype: in which policies are remembered.
+      with_actions: whether the moves played are remembered too.
+    """
     keys, opening_keys = split_key(keys, 2)
     state, ply = _new_games(openings, opening_keys)
     lanes = keys.shape[0]
@@ -81,6 +105,8 @@ def start(game: Game, openings: Openings, keys: jax.Array, policy_dtype: Any = j
         policy_weight=jnp.float32(0),
         root_value=jnp.float32(0),
     )
+    if with_actions:
+        moment = PlayedMoment(*moment, action=jnp.int32(0))
     moments = jax.tree.map(lambda leaf: jnp.zeros((lanes, game.max_plies, *leaf.shape), leaf.dtype), moment)
     return Lanes(state, ply, jnp.zeros(lanes, jnp.int32), moments, keys)
 
@@ -122,7 +148,7 @@ def play(
         output = search(params, search_key, before.state)
         legal = jax.vmap(game.legal_action_mask)(before.state)
         action = choose_action(action_key, output, before.ply, legal)
-        lanes = _remember(before, output)
+        lanes = _remember(before, output, action)
         with jax.named_scope("rules"):
             state = jax.vmap(game.step)(lanes.state, action)
             over = jax.vmap(game.is_terminal)(state)
@@ -177,10 +203,12 @@ def _new_games(openings: Openings, keys: jax.Array) -> tuple[GameState, jax.Arra
 
 
 @jax.named_scope("storing")
-def _remember(lanes: Lanes, output: SearchOutput) -> Lanes:
+def _remember(lanes: Lanes, output: SearchOutput, action: jax.Array) -> Lanes:
     lane = jnp.arange(lanes.ply.shape[0])
     policy = output.policy.astype(lanes.moments.policy.dtype)
     moment = Moment(lanes.state, policy, output.complete.astype(jnp.float32), output.value)
+    if isinstance(lanes.moments, PlayedMoment):
+        moment = PlayedMoment(*moment, action=action)
 
     def put(column, new):
         if new.ndim == 1:  # single numbers; the others are rows
@@ -212,15 +240,15 @@ def _store_finished(
 
 
 def _finished_game(
-    game, value_targets, lane: tuple[Moment, GameState], length: jax.Array, with_final: bool
-) -> replay.StoredPosition:
+    game, value_targets, lane: tuple[Moment | PlayedMoment, GameState], length: jax.Array, with_final: bool
+) -> replay.AnyPosition:
     """The positions [max_plies, ...] of the game that has just ended in a lane, of its moments and its end."""
     moments, final = lane
     players = moments.state.current_player
     rewards = game.rewards(final)
     outcomes = jnp.where(players == 0, rewards[0], rewards[1])
     plies = players.shape[0]
-    return replay.StoredPosition(
+    position = replay.StoredPosition(
         state=moments.state,
         policy=moments.policy,
         policy_weight=moments.policy_weight,
@@ -228,6 +256,9 @@ def _finished_game(
         outcome=outcomes,
         final=jax.tree.map(lambda s: jnp.broadcast_to(s, (plies, *s.shape)), final) if with_final else None,
     )
+    if isinstance(moments, PlayedMoment):
+        return replay.PlayedPosition(*position, action=moments.action)
+    return position
 
 
 def _count(counts: Counts, lanes: Lanes, over: jax.Array, result: jax.Array) -> Counts:

@@ -20,9 +20,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from azjax.common import memory
 from azjax.common.remembered import remembered
 from azjax.envs.core import Game
-from azjax.nn import OwnNetwork, as_network, make_evaluator, networks
+from azjax.nn import OwnNetwork, as_network, make_action_evaluator, make_evaluator, networks
 from azjax.nn.networks import Network, Params
-from azjax.search import Evaluator, Search, exploration, search_from_config, tree
+from azjax.search import Evaluator, Search, exploration, klent, search_from_config, tree
 from azjax.search.tree import split_key
 from azjax.training import boards, replay, selfplay, targets
 from azjax.training import loss as objective
@@ -378,11 +378,10 @@ def _part_of_board(
         played = networks.make_network(playing_config(config), game)
     else:
         learned, played = as_network(network, game, axis_name=axis_name), as_network(network, game)
-    evaluate = make_evaluator(game, played)
     explore = (
-        search_from_config(config.search, game, evaluate, explore=True)
+        make_exploring_search(boards.alone(config, game), played)
         if search is None
-        else search(game, evaluate)
+        else search(game, make_evaluator(game, played))
     )
     choose_action = make_action_choice(config)
     teach = value_targets or make_value_targets(config)
@@ -393,7 +392,8 @@ def _part_of_board(
 
     def start(begin_with: selfplay.Openings, lane_key: jax.Array, learner_key: jax.Array) -> Played:
         lane_keys = jax.random.split(lane_key, config.selfplay.lanes)
-        lanes = selfplay.start(game, begin_with, lane_keys, jnp.dtype(config.replay.policy_dtype))
+        policy_dtype = jnp.dtype(config.replay.policy_dtype)
+        lanes = selfplay.start(game, begin_with, lane_keys, policy_dtype, config.network.action_values)
         ring = replay.empty(
             _position_like(config, lanes),
             config.replay.groups,
@@ -571,6 +571,15 @@ def playing_config(config: TrainConfig) -> networks.NetworkConfig:
     return dataclasses.replace(config.network, compute_dtype=config.selfplay_dtype)
 
 
+def make_exploring_search(config: TrainConfig, network: Network) -> Search:
+    """The search of self-play, with its noise, that asks a network of the run's game."""
+    game, options = config.game, config.search
+    if options.kind == "klent":
+        weights = {"alpha": options.entropy_weight, "beta": options.kl_weight}
+        return klent(game, make_action_evaluator(game, network), **weights)
+    return search_from_config(options, game, make_evaluator(game, network), explore=True)
+
+
 def make_action_choice(config: TrainConfig) -> selfplay.ChooseAction:
     """What self-play plays of what the search found."""
     options = config.selfplay
@@ -581,7 +590,7 @@ def make_action_choice(config: TrainConfig) -> selfplay.ChooseAction:
             logits = exploration.flattened_logits(output.visits, legal)
             sampled = jax.vmap(jax.random.categorical)(keys, logits).astype(jnp.int32)
             return jnp.where(early, sampled, output.action)
-        if config.search.kind == "gumbel":
+        if config.search.kind != "puct":
             return output.action  # its noise has explored already
         temperature = exploration.drop_temperature(ply, options.temperature, options.temperature_drop)
         sampled = jax.vmap(lambda k, v, t: exploration.sample_visits(k, v[None], t)[0])
@@ -602,7 +611,7 @@ def make_value_targets(config: TrainConfig) -> targets.ValueTargets:
 
 def check_memory(config: TrainConfig, state: TrainState, devices: int, runs: int = 1) -> None:
     """Raises TooMuchMemoryError, which names all parts, unless so many runs of this state fit into memory."""
-    nodes = config.search.simulations + 1  # of PUCT too, which keeps the root alone
+    nodes = config.search.evaluations  # of PUCT too, which keeps the root alone
     learned = state.params, state.average, state.opt_state
     lanes, capacity, several = config.selfplay.lanes, config.replay.capacity, len(state.played)
     under_way, rings, _ = zip(*state.played)
@@ -634,11 +643,11 @@ def _ended_per_group(config: TrainConfig) -> int:
     return config.selfplay.lanes // config.replay.groups * (config.most_plies + config.game.max_plies)
 
 
-def _position_like(config: TrainConfig, lanes: selfplay.Lanes) -> replay.StoredPosition:
+def _position_like(config: TrainConfig, lanes: selfplay.Lanes) -> replay.AnyPosition:
     """One empty position, for the shapes of the ring."""
     moment = jax.tree.map(lambda column: column[0, 0], lanes.moments)
     needs_final = config.network.ownership or config.network.margin
-    return replay.StoredPosition(
+    position = replay.StoredPosition(
         state=moment.state,
         policy=moment.policy,
         policy_weight=jnp.float32(0),
@@ -646,6 +655,9 @@ def _position_like(config: TrainConfig, lanes: selfplay.Lanes) -> replay.StoredP
         outcome=jnp.float32(0),
         final=moment.state if needs_final else None,
     )
+    if isinstance(moment, selfplay.PlayedMoment):
+        return replay.PlayedPosition(*position, action=moment.action)
+    return position
 
 
 def _prefix_to_tree(prefix: TrainState, tree: TrainState) -> TrainState:

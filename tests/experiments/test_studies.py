@@ -43,22 +43,24 @@ def test_strength_per_minute_trains_as_long_as_it_says_and_adds_a_row_once(study
     monkeypatch.setattr(study, "RESULTS", tmp_path / "results")
     speeds, trained, agents = [], [], []
 
-    def measured(config, measure=study.seconds_per_iteration):
-        speeds.append(measure(config))
+    def measured(config, clock, measure=study.seconds_per_iteration):
+        speeds.append(measure(config, clock))
         return speeds[-1]
 
-    def noted(config, agent, title, train=study.train):
-        seconds = train(config, agent, title)
+    def noted(config, agent, title, clock, train=study.train):
+        seconds = train(config, agent, title, clock)
         trained.append(config)
         agents.append(shutil.copy(agent, tmp_path / f"{len(agents)}.npz"))
         return seconds
 
     monkeypatch.setattr(study, "seconds_per_iteration", measured)
     monkeypatch.setattr(study, "train", noted)
-    command = study.Config("hex3", minutes=0.002, seeds=(0, 7), only=("8 simulations",), simulations=(2,))
+    command = study.Config(
+        "hex3", minutes=0.002, seeds=(0, 7), only=("8 simulations",), simulations=(2,), clock="cpu"
+    )
     study.main(command)
 
-    rows = study.read_rows(tmp_path / "results" / "hex3.jsonl")
+    rows = study.read_rows(tmp_path / "results" / "hex3-cpu.jsonl")
     assert [row["seed"] for row in rows] == [config.seed for config in trained] == [0, 7]
     assert [row["iterations"] for row in rows] == [max(1, round(60 * 0.002 / speed)) for speed in speeds]
     assert [config.iterations for config in trained] == [row["iterations"] for row in rows]
@@ -75,7 +77,7 @@ def test_strength_per_minute_trains_as_long_as_it_says_and_adds_a_row_once(study
         assert [of for _, of in row["right"]["2 simulations"]] == [1, 2]
         ((_, of),) = row["right"]["opening signs"]
         assert of == 9
-    table = (tmp_path / "results" / "hex3.md").read_text()
+    table = (tmp_path / "results" / "hex3-cpu.md").read_text()
     shares = [sum(right for right, _ in row["right"]["raw policy"]) / 3 for row in rows]
     line = cells(table, ["8 simulations", "0.002"])
     assert line[3] == "2"
@@ -83,7 +85,7 @@ def test_strength_per_minute_trains_as_long_as_it_says_and_adds_a_row_once(study
 
     monkeypatch.setattr(study, "train", None)  # nothing is left to be trained
     study.main(command)
-    assert study.read_rows(tmp_path / "results" / "hex3.jsonl") == rows
+    assert study.read_rows(tmp_path / "results" / "hex3-cpu.jsonl") == rows
 
 
 @pytest.mark.parametrize("study", ["kromann2019_learn_to_hex"], indirect=True)

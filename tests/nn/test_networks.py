@@ -32,7 +32,8 @@ SHAPES = {  # one of everything that a configuration can ask for
     "dense heads": DENSE | {"normalisation": "batch", "policy_hidden": 6},
     "dense layers": DENSE | {"tower": "mlp", "activation": "tanh"},
     "two towers": SMALL | {"separate_towers": True},
-    "all answers": SMALL | {"value": "wdl", "ownership": True, "margin": True, "value_channels": 3},
+    "all answers": SMALL
+    | {"value": "wdl", "ownership": True, "margin": True, "action_values": True, "value_channels": 3},
 }
 
 
@@ -98,6 +99,7 @@ def test_auxiliary_answers_have_the_shapes_of_what_they_describe():
     outputs, statistics = network(**fields).train(learned(**fields), boards())
     assert outputs.ownership.shape == (6, 5, 5) and (jnp.abs(outputs.ownership) <= 1).all()
     assert outputs.margin.shape == (6,) and outputs.value_logits.shape == (6, 3)
+    assert outputs.action_values.shape == (6, 25) and (jnp.abs(outputs.action_values) <= 1).all()
     assert statistics == {}
 
 

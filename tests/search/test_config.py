@@ -43,6 +43,14 @@ def test_what_only_puct_knows_makes_the_search_puct_unless_a_kind_is_given(made,
         search_from_config(SearchConfig(), Hex(3), None, explore=False, kind="gumbel", **given)
 
 
+def test_what_has_learned_without_search_is_searched_by_gumbel_in_play(made):
+    search_from_config(SearchConfig(kind="klent"), Hex(3), None, explore=False, simulations=7)
+    ((found, options),) = made
+    assert (found, options["simulations"], options["gumbel_scale"]) == ("gumbel", 7, 0.0)
+    with pytest.raises(ConfigError, match="kind must be 'gumbel' or 'puct', got 'klent'"):
+        search_from_config(SearchConfig(kind="klent"), Hex(3), None, explore=True)
+
+
 def test_a_proof_never_asks_the_network_about_finished_games(made):
     trained = SearchConfig(kind="puct", evaluate_terminals_with_network=True)
     for solve in (False, True):

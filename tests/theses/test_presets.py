@@ -80,6 +80,16 @@ def test_presets_of_daliri_are_table_5_1(size, alpha, drop, depth, steps, openin
     assert replay.warm_up <= selfplay.lanes * (selfplay.plies - config.game.max_plies + 1)
 
 
+def test_the_preset_without_search_has_the_settings_of_its_paper():
+    config = theses.preset("hex5-klent")
+    assert (config.search.kind, config.search.entropy_weight, config.search.kl_weight) == ("klent", 0.03, 0.1)
+    assert config.selfplay.value_share == pytest.approx(0.8825, abs=1e-4)  # exp(-1/8)
+    played = config.selfplay.lanes * config.selfplay.plies
+    assert (
+        played == config.replay.capacity == config.updates * config.replay.batch_size
+    )  # each is learned from once
+
+
 def test_a_registered_preset_is_found_by_its_name(monkeypatch):
     monkeypatch.setattr(presets, "_PRESETS", dict(presets._PRESETS))
     presets.register_preset("mine", "a small one", lambda: SMALL)
