@@ -114,14 +114,14 @@ def over_boards(losses: Sequence[Callable], are_learned: Sequence[jax.Array]) ->
     """
     if len(losses) == 1:
 
-        def loss(params: Params, keys: Sequence[jax.Array], batches: Sequence[StoredPosition]):
+        def loss(params: Params, keys: Sequence[jax.Array], batches: Sequence[AnyPosition]):
             found, statistics = losses[0](params, keys[0], batches[0])
             return OverBoards(found), statistics
 
         return loss
 
-    def mean_loss(params: Params, keys: Sequence[jax.Array], batches: Sequence[StoredPosition]):
-        def left_out(params: Params, keys: jax.Array, batch: StoredPosition) -> tuple[Losses, Any]:
+    def mean_loss(params: Params, keys: Sequence[jax.Array], batches: Sequence[AnyPosition]):
+        def left_out(params: Params, keys: jax.Array, batch: AnyPosition) -> tuple[Losses, Any]:
             return nothing_learned(), params.statistics
 
         found, statistics = zip(

@@ -438,7 +438,7 @@ def _with_split_keys(state: TrainState, number: int) -> tuple[Any, ...]:
 
 def _drawn(
     config: TrainConfig, ring: replay.Ring, keys: jax.Array, places: jax.Array | None
-) -> replay.StoredPosition:
+) -> replay.AnyPosition:
     """A batch of one board, at these places [groups, count] if they are given."""
     if places is not None:
         return replay.take(ring, places)
