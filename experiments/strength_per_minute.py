@@ -46,7 +46,7 @@ from azjax.positions import sets as position_sets
 from azjax.training import TrainState, checkpoint
 from azjax.training.config import TrainConfig
 from experiments.strength import first_move_values
-from experiments.tricks import TRICKS, Variant, changed
+from experiments.tricks import TRICKS, Variant, carried_over, changed
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "strength_per_minute"
 RAW = "raw policy"
@@ -97,6 +97,7 @@ class Program(NamedTuple):
     init: Callable[[jax.Array], TrainState]  # from a key
     # From the share of the time that has passed, and a state.
     iterate: Callable[[float, TrainState], TrainState]
+    later: "Program | None" = None  # that of the second half
 
 
 def compiled(config: TrainConfig, variant: Variant) -> Program:
@@ -118,10 +119,14 @@ def compiled(config: TrainConfig, variant: Variant) -> Program:
     init = jax.jit(lambda usual, key: training.make_trainer(config, openings=usual, **parts).init(key))
     state = jax.eval_shape(init, usual, jax.random.key(0))
     program = jax.jit(iterate, donate_argnums=2).lower(usual, jnp.float32(0), state).compile()
+    later = None
+    if variant.later is not None:
+        later = compiled(config, variant._replace(change=variant.later, later=None))
     return Program(
         config,
         lambda key: init(usual, key),
         lambda share, state: program(usual, jnp.float32(share), state),
+        later,
     )
 
 
@@ -129,10 +134,13 @@ def train(
     program: Program, seed: int, seconds: float, clock: Callable[[], float], title: str, most: int | None
 ) -> tuple[TrainState, float]:
     """Trains for so many seconds of a clock, or `most` iterations; returns the end, and the seconds it took."""
-    state = jax.block_until_ready(program.init(keys.root(seed, "training")))
+    key = keys.root(seed, "training")
+    state, larger = jax.block_until_ready((program.init(key), program.later and program.later.init(key)))
     start, passed, done = clock(), 0.0, 0
     with progress.bar() as bar:
         while (share := passed / seconds if most is None else done / most) < 1:
+            if program.later is not None and share >= 0.5:
+                program, state = program.later, carried_over(state, larger)
             state = program.iterate(share, state)
             jax.block_until_ready(state.iteration)
             passed, done = clock() - start, done + 1
@@ -179,7 +187,7 @@ def main(config: Config) -> None:
             )
             with tempfile.TemporaryDirectory() as folder:
                 agent = pathlib.Path(folder) / "agent.npz"
-                as_judged = dataclasses.replace(program.config, game=preset.game)
+                as_judged = dataclasses.replace((program.later or program).config, game=preset.game)
                 checkpoint.export_agent(agent, as_judged, jax.device_get(state.average))
                 right = judge(agent, config.simulations, suite)
             iterations = int(state.iteration)

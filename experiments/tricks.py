@@ -65,6 +65,23 @@ class Variant(NamedTuple):
     openings: Callable[[TrainConfig], OpeningsOf] | None = None
     after: Callable[[TrainConfig], Callable[[TrainState], TrainState]] | None = None  # every iteration
     decay: Callable[[jax.Array], jax.Array] = cosine  # share of the time -> factor of the learning rate
+    later: Change | None = (
+        None  # for the second half of the time: another network, which has all weights of the first
+    )
+
+
+def carried_over(old: Any, fresh: Any) -> Any:
+    """A tree like `fresh`, with the leaves of `old` wherever that has one of the same name and shape.
+
+    New residual blocks begin by adding nothing, so that a deeper network says what the one before it said.
+    """
+    there = {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(old)}
+
+    def carried(path: Any, leaf: jax.Array) -> jax.Array:
+        kept = there.get(jax.tree_util.keystr(path))
+        return leaf if kept is None or kept.shape != leaf.shape else kept
+
+    return jax.tree_util.tree_map_with_path(carried, fresh)
 
 
 def surprise(game: Game, config: TrainConfig) -> Callable[[Params, StoredPosition], jax.Array]:
@@ -474,6 +491,7 @@ TRICKS: dict[str, Variant] = {
     "muon 5e-3": muon(5e-3),
     "warm-up and linear": Variant(decay=warm_up_and_linear),
     "nested bottlenecks": Variant(changed(network={"tower": "trick-nested", "blocks": 2, "channels": 64})),
+    "deep late": Variant(changed(network={"blocks": 2}), later=changed(network={"blocks": 4})),
     "adjudicated": Variant(adjudicated),  # for Hex alone
     "attention": Variant(changed(network={"tower": "trick-attention"})),
 }

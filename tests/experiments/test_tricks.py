@@ -221,6 +221,18 @@ def test_a_nested_bottleneck_begins_by_adding_nothing():
     np.testing.assert_array_equal(tricks.NestedBottleneck(plan())(x, layers.Pass()), x)
 
 
+def test_a_network_that_has_grown_deeper_says_what_it_said():
+    small, large = (dataclasses.replace(TINY.network, blocks=blocks) for blocks in (1, 2))
+    small, large = (make_network(config, TINY.game) for config in (small, large))
+    old, fresh = small.init(jax.random.key(0)), large.init(jax.random.key(1))
+    old = jax.tree.map(lambda leaf: leaf + 0.1, old)  # as if something had been learned
+    seen = jax.random.normal(jax.random.key(2), (4, *TINY.game.observation_shape))
+    grown = tricks.carried_over(old, fresh)
+    assert len(jax.tree.leaves(grown)) > len(jax.tree.leaves(old))
+    for one, other in zip(small.apply(old, seen), large.apply(grown, seen)):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
 def test_muon_moves_kernels_equally_far_in_all_directions_and_leaves_the_rest_to_adam():
     weights = {"kernel": jnp.zeros((1, 2, 2, 3)), "bias": jnp.zeros(3)}
     steep = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 3)))[0] * [1.0, 0.1, 0.05]
