@@ -1,31 +1,35 @@
-"""What buys strength per minute? Variants of a preset at equal wall-clock, judged by solved positions.
+"""What buys strength per minute? Variants of a preset at equal time, judged by solved positions.
 
-    python -m experiments.strength_per_minute                            # Hex 5x5, two minutes and two seeds a variant
-    taskset -c 0 python -m experiments.strength_per_minute --seeds 0     # the first seed on one core
-    python -m experiments.strength_per_minute --only baseline wide       # some variants
-    python -m experiments.strength_per_minute --preset hex6 --minutes 15 --simulations 64 1000 \\
+    taskset -c 0 python -m experiments.strength_per_minute                 # Hex 5x5, two minutes, two seeds a variant
+    taskset -c 0 python -m experiments.strength_per_minute --seeds 0       # the first seed
+    taskset -c 0 python -m experiments.strength_per_minute --only baseline wide "muon 2e-3"    # some variants
+    taskset -c 1 nice -n 19 python -m experiments.strength_per_minute --clock cpu              # on a busy machine
+    taskset -c 0 python -m experiments.strength_per_minute --preset hex6 --minutes 15 --simulations 64 1000 \\
         --only "openings none" "openings A1" "openings A3" "openings A123" baseline    # the openings of Daliri 2022
-    taskset -c 0 python -m experiments.strength_per_minute --only baseline "no search" --clock cpu --minutes 1.5
 
-Each variant trains from nothing for the same time on this machine: its speed is measured first, and the number of
-iterations and the decay of the learning rate follow from it. Variants that cost the same, such as openings, are better
-given equal --iterations. Compiling is not counted. With --clock cpu minutes are those of the processor, of all cores
-together, which is fair where something else runs beside. Then each answers the package's suite of solved positions, by
-search and by its raw policy, and says who wins after each opening. The table grows in
-experiments/results/strength_per_minute/; what is there already is not made again, and processes on cores of their own
-(`taskset`) may make different seeds at once.
+Each variant trains from nothing on one device until its time is over, by the clock on the wall or by the time that this
+process had of a processor: on a machine with other work beside, the latter is fairer, though shared caches still slow
+everything down, so that runs of the baseline between the others show the drift. The learning rate falls with the share
+of the time that has passed. Variants that cost the same, such as openings, are better given equal --iterations.
+Compiling is not counted. Then each answers the package's suite of solved positions, by search and by its raw policy,
+and says who wins after each opening. The table grows in experiments/results/strength_per_minute/; what is there already
+is not made again, and processes on cores of their own (`taskset`) may make different seeds at once.
+
+Some variants change the configuration alone; those of `experiments.tricks` bring parts of their own.
 """
 
 import collections
 import dataclasses
 import json
+import os
 import pathlib
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import tyro
 from rich import box
@@ -35,27 +39,19 @@ from rich.table import Table
 from azjax import theses, training
 from azjax.agents import make_agent
 from azjax.cli import progress
-from azjax.common import atomic
+from azjax.common import atomic, keys
 from azjax.evaluation import suites
 from azjax.positions import PositionLine
 from azjax.positions import sets as position_sets
-from azjax.training import alphazero, checkpoint, distributed, presets
+from azjax.training import TrainState, checkpoint, presets
 from azjax.training.config import TrainConfig
 from experiments.strength import first_move_values
+from experiments.tricks import TRICKS, Variant, carried_over, changed
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "strength_per_minute"
 RAW = "raw policy"
 Right = dict[str, list[list[int]]]  # what was asked -> (right, of how many) for each colour
-
-
-def changed(**parts) -> Callable[[TrainConfig], TrainConfig]:
-    """Replaces fields of the parts of a configuration."""
-
-    def change(config: TrainConfig) -> TrainConfig:
-        new = {part: dataclasses.replace(getattr(config, part), **fields) for part, fields in parts.items()}
-        return dataclasses.replace(config, **new)
-
-    return change
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def searchless(**parts) -> Callable[[TrainConfig], TrainConfig]:
@@ -64,7 +60,7 @@ def searchless(**parts) -> Callable[[TrainConfig], TrainConfig]:
     return lambda config: change(presets.searchless(config))
 
 
-VARIANTS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
+_CHANGES = {
     "baseline": changed(),
     "constant rate": changed(optimiser={"decay": "constant"}),
     "8 simulations": changed(search={"simulations": 8}),
@@ -76,6 +72,7 @@ VARIANTS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
     "no averaging": changed(optimiser={"ema": 0.0}),
     "wide": changed(network={"blocks": 2, "channels": 64}),
     "deep": changed(network={"blocks": 8, "channels": 32}),
+    "shallow": changed(network={"blocks": 2, "channels": 32}),
     "mlp": changed(network={"tower": "mlp", "channels": 256, "heads": "dense", "global_pooling": False}),
     "no symmetries": changed(optimiser={"symmetries": False}),
     "32 games": changed(selfplay={"lanes": 32, "plies": 32}),
@@ -87,6 +84,8 @@ VARIANTS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
     "no search, 128 games": searchless(selfplay={"lanes": 128}, replay={"capacity": 1024, "warm_up": 512}),
 } | {f"openings {kind}": changed(selfplay={"openings": kind}) for kind in ("none", "A1", "A3", "A123")}
 
+VARIANTS: dict[str, Variant] = {name: Variant(change) for name, change in _CHANGES.items()} | TRICKS
+
 
 @dataclasses.dataclass(frozen=True)
 class Config:
@@ -94,59 +93,70 @@ class Config:
 
     preset: str = "hex5"
     minutes: float = 2.0
-    iterations: int | None = None  # of every variant; default what its own speed allows
+    # By which these pass: on the wall, or of this process; what the latter says goes to a table of its own.
+    clock: Literal["wall", "cpu"] = "wall"
+    iterations: int | None = None  # of every variant, instead of the minutes
     seeds: tuple[int, ...] = (0, 1)
     only: tuple[str, ...] = tuple(VARIANTS)
     simulations: tuple[int, ...] = (64,)  # when judged
-    # By which these pass: on the wall, or of this process; what the latter says goes to a table of its own.
-    clock: Literal["wall", "cpu"] = "wall"
 
 
-CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+class Program(NamedTuple):
+    """A variant, compiled, for any seed."""
+
+    config: TrainConfig
+    init: Callable[[jax.Array], TrainState]  # from a key
+    # From the share of the time that has passed, and a state.
+    iterate: Callable[[float, TrainState], TrainState]
+    later: "Program | None" = None  # that of the second half
 
 
-class Started:
-    """A run in memory, compiled and ready."""
+def compiled(config: TrainConfig, variant: Variant) -> Program:
+    """Compiles the iteration of a variant of a configuration, with all that it does beside."""
+    config = variant.change(config)
+    game, optimiser, parts = config.game, config.optimiser, variant.parts(config)
+    usual = training.make_openings(game, config.selfplay.openings, config.selfplay.opening_share)
+    openings_of = None if variant.openings is None else variant.openings(config)
+    after = (lambda state: state) if variant.after is None else variant.after(config)
 
-    def __init__(self, config: TrainConfig, clock: str):
-        self._now = CLOCKS[clock]
-        trainer = training.make_trainer(config, training.make_mesh())
-        self.state = trainer.init(jax.random.key(config.seed))
-        self._iteration, _ = alphazero.compile_iteration(trainer, self.state)
+    def iterate(usual: training.Openings, share: jax.Array, state: TrainState) -> TrainState:
+        own = dict(parts)
+        if optimiser.decay == "cosine":  # the others do not depend on how long a run is
+            own["schedule"] = lambda step: optimiser.learning_rate * variant.decay(share)
+        openings = usual if openings_of is None else openings_of(usual, state)
+        state, _ = training.make_trainer(config, openings=openings, **own).iteration(state)
+        return after(state)
 
-    def advance(self, iterations: int, watch: Callable[[int], None] = lambda done: None) -> float:
-        """Trains on; returns the seconds it took."""
-        start = self._now()
-        for number in range(iterations):
-            self.state, _ = self._iteration(self.state)
-            jax.block_until_ready(self.state.iteration)
-            watch(number + 1)
-        return self._now() - start
-
-
-def seconds_per_iteration(config: TrainConfig, clock: str) -> float:
-    """Of iterations that learn, compiling aside."""
-    started = Started(config, clock)
-    while int(started.state.updates) == 0:
-        started.advance(1)
-    return started.advance(10) / 10
-
-
-def scheduled(config: TrainConfig, iterations: int, seed: int) -> TrainConfig:
-    """The same run with so many iterations; a decay of the learning rate ends with them."""
-    optimiser = config.optimiser
-    if optimiser.decay == "cosine":
-        optimiser = dataclasses.replace(optimiser, decay_steps=iterations * config.updates)
-    return dataclasses.replace(config, iterations=iterations, optimiser=optimiser, seed=seed)
+    init = jax.jit(lambda usual, key: training.make_trainer(config, openings=usual, **parts).init(key))
+    state = jax.eval_shape(init, usual, jax.random.key(0))
+    program = jax.jit(iterate, donate_argnums=2).lower(usual, jnp.float32(0), state).compile()
+    later = None
+    if variant.later is not None:
+        later = compiled(config, variant._replace(change=variant.later, later=None))
+    return Program(
+        config,
+        lambda key: init(usual, key),
+        lambda share, state: program(usual, jnp.float32(share), state),
+        later,
+    )
 
 
-def train(config: TrainConfig, agent: pathlib.Path, title: str, clock: str) -> float:
-    """Trains to the end and leaves the agent in a file; returns the seconds it took."""
-    started = Started(config, clock)
+def train(
+    program: Program, seed: int, seconds: float, clock: Callable[[], float], title: str, most: int | None
+) -> tuple[TrainState, float]:
+    """Trains for so many seconds of a clock, or `most` iterations; returns the end, and the seconds it took."""
+    key = keys.root(seed, "training")
+    state, larger = jax.block_until_ready((program.init(key), program.later and program.later.init(key)))
+    start, passed, done = clock(), 0.0, 0
     with progress.bar() as bar:
-        seconds = started.advance(config.iterations, lambda done: bar(title, done, config.iterations))
-    checkpoint.export_agent(agent, config, jax.device_get(started.state.average))
-    return seconds
+        while (share := passed / seconds if most is None else done / most) < 1:
+            if program.later is not None and share >= 0.5:
+                program, state = program.later, carried_over(state, larger)
+            state = program.iterate(share, state)
+            jax.block_until_ready(state.iteration)
+            passed, done = clock() - start, done + 1
+            bar(title, min(round(seconds), round(passed)), round(seconds))
+    return state, passed
 
 
 def judge(agent: pathlib.Path, simulations: tuple[int, ...], suite: Sequence[PositionLine]) -> Right:
@@ -173,26 +183,27 @@ def main(config: Config) -> None:
     path = RESULTS / (
         f"{config.preset}.jsonl" if config.clock == "wall" else f"{config.preset}-{config.clock}.jsonl"
     )
-    suite = suites.read_suite(config.preset)
-    budget = {"minutes": config.minutes, "cores": len(jax.devices())}
-    if config.clock == "cpu":
-        budget["clock"] = "cpu"
+    preset, suite = theses.preset(config.preset), suites.read_suite(config.preset)
+    budget = {"minutes": config.minutes, "cores": _cores(), "clock": config.clock}
     for name in config.only:
+        program = None
         for seed in config.seeds:
             key = {"variant": name, "seed": seed} | budget
             if any(key.items() <= row.items() for row in read_rows(path)):
                 continue
-            variant = VARIANTS[name](theses.preset(config.preset))
-            iterations = config.iterations or max(
-                1, round(60 * config.minutes / seconds_per_iteration(variant, config.clock))
+            program = program or compiled(preset, VARIANTS[name])
+            title = f"{name}, seed {seed}"
+            state, seconds = train(
+                program, seed, 60 * config.minutes, CLOCKS[config.clock], title, config.iterations
             )
-            title = f"{name}, seed {seed}, {iterations} iterations"
             with tempfile.TemporaryDirectory() as folder:
                 agent = pathlib.Path(folder) / "agent.npz"
-                seconds = train(scheduled(variant, iterations, seed), agent, title, config.clock)
+                as_judged = dataclasses.replace((program.later or program).config, game=preset.game)
+                checkpoint.export_agent(agent, as_judged, jax.device_get(state.average))
                 right = judge(agent, config.simulations, suite)
-            console.print(f"{title}, {seconds:.0f} s")
-            row = key | {"iterations": iterations, "seconds": round(seconds), "right": right}
+            iterations = int(state.iteration)
+            console.print(f"{title}, {iterations} iterations, {seconds:.0f} s")
+            row = key | {"iterations": iterations, "seconds": round(seconds, 1), "right": right}
             with path.open("a") as file:
                 file.write(json.dumps(row) + "\n")
     table = tabulate(read_rows(path))
@@ -202,8 +213,14 @@ def main(config: Config) -> None:
 
 
 def read_rows(path: pathlib.Path) -> list[dict]:
-    """What has been measured."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    """What has been measured; the oldest rows do not name their clock, which was that on the wall."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [{"clock": "wall"} | json.loads(line) for line in lines]
+
+
+def _cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def tabulate(rows: list[dict]) -> Table:
@@ -226,5 +243,4 @@ def tabulate(rows: list[dict]) -> Table:
 
 
 if __name__ == "__main__":
-    distributed.make_cores_devices()
     main(tyro.cli(Config, description=__doc__))

@@ -19,7 +19,7 @@ from azjax.training import Metrics, TrainState, checkpoint, loop, seen
 from azjax.training import loss as objective
 from azjax.training.boards import name_of
 from azjax.training.config import TrainConfig
-from azjax.training.selfplay import Openings
+from azjax.training.selfplay import Openings, OwnTargets
 from azjax.training.step import BoardMetrics, Schedule, SearchFactory
 from azjax.training.targets import ValueTargets
 
@@ -50,6 +50,8 @@ def train(
     openings: Openings | str | None = None,
     value_targets: ValueTargets | None = None,
     schedule: Schedule | None = None,
+    optimiser: objective.OptimiserFactory | None = None,
+    own_targets: OwnTargets | None = None,
     watch: Callable[[IterationReport], None] = lambda report: None,
     say: Callable[[str], None] = print,
     stage: Callable[[str], None] = lambda what: None,
@@ -67,8 +69,9 @@ def train(
         heads are convolutional. Resuming does not need it.
       judge: makes what judges the run every `config.evaluation.every` iterations, such as
         `azjax.evaluation.live.make_judge`; None for no judging.
-      search, loss, openings, value_targets, schedule: own parts, see `azjax.make_trainer`; config.json names those that
-        were given, and resuming needs them again. An own network is registered: see `azjax.register_network`.
+      search, loss, openings, value_targets, schedule, optimiser, own_targets: own parts, see `azjax.make_trainer`;
+        config.json names those that were given, and resuming needs them again. An own network is registered: see
+        `azjax.register_network`.
       watch: called once per iteration.
       say: receives lines for people.
       stage: told what is about to be done if that takes a while.
@@ -81,6 +84,8 @@ def train(
         "openings": openings,
         "value_targets": value_targets,
         "schedule": schedule,
+        "optimiser": optimiser,
+        "own_targets": own_targets,
     }
     parts = {name: part for name, part in parts.items() if part is not None}
     begun_with = {"own_parts": sorted(parts)} if parts else {}

@@ -22,6 +22,18 @@ from azjax.training.config import OptimiserConfig
 from azjax.training.replay import AnyPosition, PlayedPosition
 
 
+class View(NamedTuple):
+    """Positions as the learner shows them: seen by their mover, each turned by a symmetry of its own."""
+
+    observation: jax.Array  # [batch, *observation_shape]
+    to_board: Callable[
+        [jax.Array], jax.Array
+    ]  # logits [batch, actions] of what is shown -> in the board's frame
+    turn_cells: Callable[
+        [jax.Array], jax.Array
+    ]  # cells [batch, cells] as the mover sees them -> as they are shown
+
+
 class Losses(NamedTuple):
     """The terms of the loss, each a mean over the batch before its weight."""
 
@@ -37,6 +49,41 @@ class Losses(NamedTuple):
 LossFactory = Callable[[Game, Network], Callable[[Params, jax.Array, AnyPosition], tuple[Losses, Any]]]
 """(game, network) -> loss; see `make_loss`, which makes the usual one."""
 
+OptimiserFactory = Callable[[Callable[[jax.Array], jax.Array]], optax.GradientTransformation]
+"""(steps made so far -> learning rate) -> the optimiser's steps, the rate among them; see `make_optimiser`."""
+
+
+def make_view(game: Game, symmetries: bool) -> Callable[[jax.Array, Any], View]:
+    """(keys [groups], states [batch, ...]) -> their view; the keys draw for equal shares of the batch, in order.
+
+    Args:
+      game: the rules.
+      symmetries: whether positions are turned by random symmetries of the board.
+    """
+    # Of the symmetries the first leaves everything in its place.
+    drawn = len(game.symmetries.action) if symmetries else 1
+    observation_tables = np.asarray(game.symmetries.observation)[:drawn]
+    back_tables = np.argsort(game.symmetries.action, axis=1)[:drawn]
+    frames = np.asarray(game.action_frames)
+
+    def permuted(x: jax.Array, tables: np.ndarray, row: jax.Array) -> jax.Array:
+        return jax.vmap(lambda one, row: indexing.permuted(one, tables, row))(x, row)
+
+    def view(keys: jax.Array, states: Any) -> View:
+        size = states.current_player.shape[0]
+        draw = functools.partial(jax.random.randint, shape=(size // len(keys),), minval=0, maxval=drawn)
+        symmetry = jax.vmap(draw)(keys).reshape(size)
+        seen = jax.vmap(game.observe)(states)
+        turned = permuted(seen.reshape(size, -1), observation_tables, symmetry)
+
+        def to_board(logits: jax.Array) -> jax.Array:
+            return permuted(permuted(logits, back_tables, symmetry), frames, states.current_player)
+
+        turn_cells = functools.partial(_turned_cells, permuted, observation_tables, symmetry)
+        return View(turned.reshape(seen.shape), to_board, turn_cells)
+
+    return view
+
 
 def make_loss(
     game: Game, network: Network, config: OptimiserConfig, axis_name: str | None = None
@@ -45,35 +92,19 @@ def make_loss(
 
     The keys draw the symmetries of equal shares of the batch, in order.
     """
-    # Of the symmetries the first leaves everything in its place.
-    drawn = len(game.symmetries.action) if config.symmetries else 1
-    observation_tables = np.asarray(game.symmetries.observation)[:drawn]
-    back_tables = np.argsort(game.symmetries.action, axis=1)[:drawn]
-    frames = np.asarray(game.action_frames)
-
-    def permuted(x: jax.Array, tables: np.ndarray, row: jax.Array) -> jax.Array:
-        return jax.vmap(lambda one, row: indexing.permuted(one, tables, row))(x, row)
+    view_of = make_view(game, config.symmetries)
 
     def loss(params: Params, keys: jax.Array, batch: AnyPosition) -> tuple[Losses, Any]:
-        size = batch.value.shape[0]
-        draw = functools.partial(jax.random.randint, shape=(size // len(keys),), minval=0, maxval=drawn)
-        symmetry = jax.vmap(draw)(keys).reshape(size)
-        seen = jax.vmap(game.observe)(batch.state)
-        turned = permuted(seen.reshape(size, -1), observation_tables, symmetry)
-        outputs, statistics = network.train(params, turned.reshape(seen.shape))
-
-        def on_the_board(numbers: jax.Array) -> jax.Array:
-            return permuted(permuted(numbers, back_tables, symmetry), frames, batch.state.current_player)
-
+        view = view_of(keys, batch.state)
+        outputs, statistics = network.train(params, view.observation)
         legal = jax.vmap(game.legal_action_mask)(batch.state)
-        policy, entropy = _policy_loss(on_the_board(outputs.logits), legal, batch, axis_name)
+        policy, entropy = _policy_loss(view.to_board(outputs.logits), legal, batch, axis_name)
         value = _value_loss(outputs, batch.value)
         action_value = jnp.float32(0)
         if outputs.action_values is not None and isinstance(batch, PlayedPosition):
-            answers = jax.vmap(indexing.take)(on_the_board(outputs.action_values), batch.action)
+            answers = jax.vmap(indexing.take)(view.to_board(outputs.action_values), batch.action)
             action_value = jnp.mean((answers - batch.value) ** 2)
-        turn = functools.partial(_turned_cells, permuted, observation_tables, symmetry)
-        ownership, margin = _auxiliary_losses(game, outputs, batch, turn)
+        ownership, margin = _auxiliary_losses(game, outputs, batch, view.turn_cells)
         total = (
             policy
             + config.value_weight * value
@@ -141,7 +172,9 @@ def over_boards(losses: Sequence[Callable], are_learned: Sequence[jax.Array]) ->
 
 
 def make_optimiser(
-    config: OptimiserConfig, rate: Callable[[jax.Array], jax.Array] | None = None
+    config: OptimiserConfig,
+    rate: Callable[[jax.Array], jax.Array] | None = None,
+    own: OptimiserFactory | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """The optimiser; steps with gradients that are not finite are skipped and counted.
 
@@ -150,6 +183,7 @@ def make_optimiser(
     Args:
       config: its settings.
       rate: steps made so far -> learning rate; None for the configuration's.
+      own: instead of the optimiser that the configuration names; its clipping and its plateaus are kept.
     """
     rate = rate or config.schedule()
     # Weight decay is for kernels: biases and scales have one axis.
@@ -157,7 +191,9 @@ def make_optimiser(
         optax.add_decayed_weights(config.weight_decay), lambda tree: jax.tree.map(lambda w: w.ndim > 1, tree)
     )
     descent = optax.scale_by_learning_rate(rate)
-    if config.name == "sgd":
+    if own is not None:
+        steps = [own(rate)]
+    elif config.name == "sgd":
         steps = [kernels, optax.trace(config.momentum), descent]
     elif config.name == "adam":
         steps = [kernels, optax.scale_by_adam(b1=config.momentum, b2=config.second_momentum), descent]

@@ -23,6 +23,7 @@ class StoredPosition(NamedTuple):
     value: jax.Array  # [] target
     outcome: jax.Array  # [] how the game ended
     final: Any  # the game's own state at the end, for auxiliary targets; None if nothing needs it
+    own: Any = None  # what own targets made of its game, for an own loss; None without them
 
 
 class PlayedPosition(NamedTuple):
@@ -34,6 +35,7 @@ class PlayedPosition(NamedTuple):
     value: jax.Array  # []
     outcome: jax.Array  # []
     final: Any
+    own: Any
     action: jax.Array  # [] int32
 
 

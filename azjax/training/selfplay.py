@@ -59,6 +59,10 @@ class Lanes(NamedTuple):
     key: jax.Array  # [lanes] each lane has its own stream, so that it does not matter which device runs it
 
 
+OwnTargets = Callable[[Moment, GameState, jax.Array], Any]
+"""(moments [plies, ...] of one finished game, its end, how many plies count) -> a tree of arrays [plies, ...]."""
+
+
 class Counts(NamedTuple):
     """What happened; sums over lanes and plies."""
 
@@ -122,6 +126,7 @@ def play(
     ring: replay.Ring,
     plies: int | None,
     overwrite: float = 1.0,
+    own_targets: OwnTargets | None = None,
 ) -> tuple[Lanes, replay.Ring, Counts]:
     """Plays `plies` moves in every lane, or one game in every lane.
 
@@ -137,6 +142,7 @@ def play(
       ring: receives the finished ones; each of its groups serves an equal share of the lanes, in order.
       plies: how many moves; None for the game that stands in the lane, to its end.
       overwrite: the chance that a position takes an old one's place in a full ring.
+      own_targets: what else to store of a finished game, for an own loss.
     """
 
     def is_over(lanes: Lanes) -> jax.Array:
@@ -158,7 +164,7 @@ def play(
             over &= ~waits
             lanes = _where(waits, before, lanes)
             counts = counts._replace(positions=counts.positions - jnp.sum(waits))
-        ring = _store_finished(game, value_targets, lanes, over, ring, overwrite, overwrite_key)
+        ring = _store_finished(game, value_targets, own_targets, lanes, over, ring, overwrite, overwrite_key)
         counts = _count(counts, lanes, over, jax.vmap(game.rewards)(lanes.state)[:, 0])
         if plies is not None:
             lanes = _renewed(openings, lanes, over, opening_key)
@@ -222,6 +228,7 @@ def _remember(lanes: Lanes, output: SearchOutput, action: jax.Array) -> Lanes:
 def _store_finished(
     game,
     value_targets,
+    own_targets: OwnTargets | None,
     lanes: Lanes,
     over: jax.Array,
     ring: replay.Ring,
@@ -230,7 +237,9 @@ def _store_finished(
 ) -> replay.Ring:
     """Appends the games of the lanes that are over, one after the other; `keys` [lanes] say what they overwrite."""
     rows = jax.vmap(
-        lambda lane, length: _finished_game(game, value_targets, lane, length, ring.rows.final is not None)
+        lambda lane, length: _finished_game(
+            game, value_targets, own_targets, lane, length, ring.rows.final is not None
+        )
     )((lanes.moments, lanes.state), lanes.length)
     replaces = True
     if overwrite < 1:
@@ -240,7 +249,12 @@ def _store_finished(
 
 
 def _finished_game(
-    game, value_targets, lane: tuple[Moment | PlayedMoment, GameState], length: jax.Array, with_final: bool
+    game,
+    value_targets,
+    own_targets: OwnTargets | None,
+    lane: tuple[Moment | PlayedMoment, GameState],
+    length: jax.Array,
+    with_final: bool,
 ) -> replay.AnyPosition:
     """The positions [max_plies, ...] of the game that has just ended in a lane, of its moments and its end."""
     moments, final = lane
@@ -255,6 +269,7 @@ def _finished_game(
         value=value_targets(outcomes, moments.root_value, players, length),
         outcome=outcomes,
         final=jax.tree.map(lambda s: jnp.broadcast_to(s, (plies, *s.shape)), final) if with_final else None,
+        own=None if own_targets is None else own_targets(moments, final, length),
     )
     if isinstance(moments, PlayedMoment):
         return replay.PlayedPosition(*position, action=moments.action)

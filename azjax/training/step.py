@@ -155,6 +155,8 @@ def make_trainer(
     openings: selfplay.Openings | str | None = None,
     value_targets: targets.ValueTargets | None = None,
     schedule: Schedule | None = None,
+    optimiser: objective.OptimiserFactory | None = None,
+    own_targets: selfplay.OwnTargets | None = None,
 ) -> Trainer:
     """Makes the functions of a run; nothing is compiled or allocated yet.
 
@@ -172,10 +174,14 @@ def make_trainer(
       openings: where games start, or the name of a kind such as R8; with several boards a name.
       value_targets: what the value head learns; see `azjax.training.targets`.
       schedule: steps made so far -> learning rate.
+      optimiser: (schedule) -> the steps of an optax optimiser, such as `optax.contrib.muon`; gradients are clipped
+        before it, and those that are not finite skipped, as the configuration has it.
+      own_targets: (moments [plies, ...] of one finished game, its end, how many plies count) -> a tree of arrays
+        [plies, ...], stored with the game's positions; an own loss finds it in `batch.own`.
     """
     devices = 1 if mesh is None else mesh.size
     config = with_groups_for(config, devices)
-    own = (network, search, loss, value_targets, schedule)
+    own = (network, search, loss, value_targets, schedule, optimiser, own_targets)
     # What runs of one kind have in common is traced and compiled once, whatever their seeds, lengths and judges.
     registered = config.network.tower in networks.OWN
     make = _functions if registered or any(part is not None for part in own) else _remembered_functions
@@ -231,11 +237,13 @@ def _functions(
     loss: objective.LossFactory | None,
     value_targets: targets.ValueTargets | None,
     schedule: Schedule | None,
+    own_optimiser: objective.OptimiserFactory | None,
+    own_targets: selfplay.OwnTargets | None,
 ) -> _Program:
     """The program of a run; see `make_trainer`."""
     axis_name = None if mesh is None else DEVICES
     parts = [
-        _part_of_board(board, config, axis_name, network, search, loss, value_targets)
+        _part_of_board(board, config, axis_name, network, search, loss, value_targets, own_targets)
         for board in config.played
     ]
     learned = parts[0].network
@@ -243,7 +251,7 @@ def _functions(
         every = [jax.eval_shape(part.network.init, jax.random.key(0)) for part in parts]
         boards.check_one_network(every, config.played)
     rate = schedule or config.optimiser.schedule()
-    optimiser = objective.make_optimiser(config.optimiser, rate)
+    optimiser = objective.make_optimiser(config.optimiser, rate, own_optimiser)
 
     def over_devices(reduce: Callable, what: Any) -> Any:
         return what if axis_name is None else reduce(what, axis_name)
@@ -371,6 +379,7 @@ def _part_of_board(
     search: SearchFactory | None,
     loss: objective.LossFactory | None,
     value_targets: targets.ValueTargets | None,
+    own_targets: selfplay.OwnTargets | None,
 ) -> _PartOfBoard:
     game = board.game
     if network is None:
@@ -395,7 +404,7 @@ def _part_of_board(
         policy_dtype = jnp.dtype(config.replay.policy_dtype)
         lanes = selfplay.start(game, begin_with, lane_keys, policy_dtype, config.network.action_values)
         ring = replay.empty(
-            _position_like(config, lanes),
+            _position_like(config, lanes, own_targets),
             config.replay.groups,
             config.replay.capacity // config.replay.groups,
             _games_per_group(config),
@@ -418,6 +427,7 @@ def _part_of_board(
                 of_board.ring,
                 config.selfplay.plies,
                 config.replay.overwrite,
+                own_targets,
             )
             return of_board._replace(lanes=lanes, ring=ring), counts
 
@@ -643,9 +653,16 @@ def _ended_per_group(config: TrainConfig) -> int:
     return config.selfplay.lanes // config.replay.groups * (config.most_plies + config.game.max_plies)
 
 
-def _position_like(config: TrainConfig, lanes: selfplay.Lanes) -> replay.AnyPosition:
+def _position_like(
+    config: TrainConfig, lanes: selfplay.Lanes, own_targets: selfplay.OwnTargets | None
+) -> replay.AnyPosition:
     """One empty position, for the shapes of the ring."""
     moment = jax.tree.map(lambda column: column[0, 0], lanes.moments)
+    own = None
+    if own_targets is not None:
+        game = jax.tree.map(lambda column: column[0], (lanes.moments, lanes.state, lanes.length))
+        shapes = jax.eval_shape(own_targets, *game)
+        own = jax.tree.map(lambda column: jax.ShapeDtypeStruct(column.shape[1:], column.dtype), shapes)
     needs_final = config.network.ownership or config.network.margin
     position = replay.StoredPosition(
         state=moment.state,
@@ -654,6 +671,7 @@ def _position_like(config: TrainConfig, lanes: selfplay.Lanes) -> replay.AnyPosi
         value=jnp.float32(0),
         outcome=jnp.float32(0),
         final=moment.state if needs_final else None,
+        own=own,
     )
     if isinstance(moment, selfplay.PlayedMoment):
         return replay.PlayedPosition(*position, action=moment.action)

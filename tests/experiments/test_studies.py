@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import itertools
 import json
 import shutil
 
@@ -41,31 +42,26 @@ def test_strength_per_minute_trains_as_long_as_it_says_and_adds_a_row_once(study
     monkeypatch.setattr(suites, "read_suite", {"hex3": suite}.__getitem__)
     monkeypatch.setattr(study.theses, "preset", {"hex3": SMALL}.__getitem__)
     monkeypatch.setattr(study, "RESULTS", tmp_path / "results")
-    speeds, trained, agents = [], [], []
+    ticks = itertools.count()  # three seconds pass from one look at the clock to the next
+    monkeypatch.setitem(study.CLOCKS, "cpu", lambda: 3.0 * next(ticks))
+    agents = []
 
-    def measured(config, clock, measure=study.seconds_per_iteration):
-        speeds.append(measure(config, clock))
-        return speeds[-1]
+    def kept(path, config, params, export=study.checkpoint.export_agent):
+        export(path, config, params)
+        agents.append((config, shutil.copy(path, tmp_path / f"{len(agents)}.npz")))
 
-    def noted(config, agent, title, clock, train=study.train):
-        seconds = train(config, agent, title, clock)
-        trained.append(config)
-        agents.append(shutil.copy(agent, tmp_path / f"{len(agents)}.npz"))
-        return seconds
-
-    monkeypatch.setattr(study, "seconds_per_iteration", measured)
-    monkeypatch.setattr(study, "train", noted)
+    monkeypatch.setattr(study.checkpoint, "export_agent", kept)
     command = study.Config(
-        "hex3", minutes=0.002, seeds=(0, 7), only=("8 simulations",), simulations=(2,), clock="cpu"
+        "hex3", minutes=10 / 60, clock="cpu", seeds=(0, 7), only=("8 simulations",), simulations=(2,)
     )
     study.main(command)
 
     rows = study.read_rows(tmp_path / "results" / "hex3-cpu.jsonl")
-    assert [row["seed"] for row in rows] == [config.seed for config in trained] == [0, 7]
-    assert [row["iterations"] for row in rows] == [max(1, round(60 * 0.002 / speed)) for speed in speeds]
-    assert [config.iterations for config in trained] == [row["iterations"] for row in rows]
-    assert {config.search.simulations for config in trained} == {8}
-    for row, agent in zip(rows, agents):
+    assert [row["seed"] for row in rows] == [0, 7]
+    # The iteration that has begun before the time was over is made to its end.
+    assert [(row["iterations"], row["seconds"], row["clock"]) for row in rows] == [(4, 12.0, "cpu")] * 2
+    assert {config.search.simulations for config, _ in agents} == {8}
+    for row, (_, agent) in zip(rows, agents):
         raw = [
             suites.run(
                 lambda game, path=agent: study.make_agent(f"net:{path}", game), [one], jax.random.key(0)
@@ -79,7 +75,7 @@ def test_strength_per_minute_trains_as_long_as_it_says_and_adds_a_row_once(study
         assert of == 9
     table = (tmp_path / "results" / "hex3-cpu.md").read_text()
     shares = [sum(right for right, _ in row["right"]["raw policy"]) / 3 for row in rows]
-    line = cells(table, ["8 simulations", "0.002"])
+    line = cells(table, ["8 simulations", "0.166667"])
     assert line[3] == "2"
     assert line[6] == f"{np.mean(shares):.1%} ({min(shares):.1%} to {max(shares):.1%})"
 

@@ -7,6 +7,7 @@ import json
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import azjax
@@ -52,6 +53,13 @@ def same_parts():
         "openings": training.make_openings(SMALL.game, "A1", 0.5),
         "value_targets": targets.outcome,
         "schedule": SMALL.optimiser.schedule(),
+        "optimiser": lambda rate: optax.chain(
+            optax.scale_by_adam(b1=0.9, b2=0.999),
+            optax.masked(
+                optax.add_decayed_weights(1e-4), lambda tree: jax.tree.map(lambda w: w.ndim > 1, tree)
+            ),
+            optax.scale_by_learning_rate(rate),
+        ),
         "network": make_network(SMALL.network, SMALL.game),
     }
 
@@ -108,6 +116,27 @@ def test_own_value_targets_are_what_is_stored():
     state, _ = after_iterations(SMALL, 3, value_targets=constant)
     stored = state.ring.rows.value[0, : int(state.ring.written[0])]
     assert stored.size > 0 and np.all(stored == 0.25)
+
+
+def test_own_targets_are_stored_with_the_positions_of_their_game():
+    def lasts(moments, end, length):
+        board = jnp.broadcast_to(end.board, (len(moments.policy), *end.board.shape))
+        return {"policy": moments.policy, "length": jnp.full(len(moments.policy), length), "end": board}
+
+    state, _ = after_iterations(SMALL, 3, own_targets=lasts)
+    rows, written = jax.tree.map(lambda leaf: leaf[0], (state.ring.rows, state.ring.written))
+    stones = np.sum(rows.state.board != 0, -1)[:written]
+    assert written > 0
+    np.testing.assert_array_equal(rows.own["policy"][:written], rows.policy[:written])
+    # A game's rows stand behind each other, with a stone more each time, and all know the same end of it.
+    length = rows.own["length"][:written]
+    first = np.flatnonzero(np.diff(stones, prepend=99) != 1)
+    np.testing.assert_array_equal(np.repeat(np.diff(first, append=written), length[first]), length)
+    same = np.all(rows.own["end"][:written] == np.repeat(rows.own["end"][first], length[first], 0), -1)
+    assert same.all()
+    held = rows.state.board[:written] != 0
+    ended = rows.own["end"][:written] != 0
+    assert (ended | ~held).all() and (ended.sum(-1) > held.sum(-1)).all()
 
 
 def test_an_own_schedule_is_the_learning_rate():
