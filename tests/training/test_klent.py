@@ -145,13 +145,14 @@ def test_the_value_of_the_move_played_learns_the_target_by_its_squared_error():
     game = Hex(2)
     x = game.step(game.init(jax.random.key(0)), 0)
     row = PlayedPosition(
-        x,
-        jnp.array([0.0, 1.0, 0.0, 0.0]),
-        jnp.float32(1),
-        jnp.float32(-0.5),
-        jnp.float32(-1),
-        None,
-        jnp.int32(1),
+        state=x,
+        policy=jnp.array([0.0, 1.0, 0.0, 0.0]),
+        policy_weight=jnp.float32(1),
+        value=jnp.float32(-0.5),
+        outcome=jnp.float32(-1),
+        final=None,
+        own=None,
+        action=jnp.int32(1),
     )
     batch = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], row)
     # White's board is turned: what White sees at b1's place stands at a2's number, as `game.action_frames` has it.
