@@ -29,7 +29,7 @@ from azjax.search.config import search_from_config
 from azjax.training import Losses, Openings, TrainState, replay, targets
 from azjax.training import loss as objective
 from azjax.training.config import TrainConfig
-from azjax.training.replay import StoredPosition
+from azjax.training.replay import AnyPosition
 from azjax.training.selfplay import Moment
 
 Change = Callable[[TrainConfig], TrainConfig]
@@ -84,7 +84,7 @@ def carried_over(old: Any, fresh: Any) -> Any:
     return jax.tree_util.tree_map_with_path(carried, fresh)
 
 
-def surprise(game: Game, config: TrainConfig) -> Callable[[Params, StoredPosition], jax.Array]:
+def surprise(game: Game, config: TrainConfig) -> Callable[[Params, AnyPosition], jax.Array]:
     """(params, rows [n] that keep the search's value) -> [n] by how much they surprised, from 0.
 
     The divergence of the network's policy from the search's, in nats, and half of how far the value that the search had
@@ -92,7 +92,7 @@ def surprise(game: Game, config: TrainConfig) -> Callable[[Params, StoredPositio
     """
     evaluate = make_evaluator(game, make_network(config.network, game))
 
-    def of(params: Params, rows: StoredPosition) -> jax.Array:
+    def of(params: Params, rows: AnyPosition) -> jax.Array:
         logits, _ = evaluate(params, jax.random.key(0), rows.state)  # a network draws nothing
         return divergence(rows.policy, logits) + jnp.abs(rows.value - rows.outcome) / 2
 
@@ -221,7 +221,7 @@ class MorePolicies(NamedTuple):
     """What another policy head learns."""
 
     weight: float  # of its loss
-    target: Callable[[StoredPosition], jax.Array]  # of a batch -> [batch, actions]
+    target: Callable[[AnyPosition], jax.Array]  # of a batch -> [batch, actions]
 
 
 def softened(policy: jax.Array, power: float = 0.25) -> jax.Array:
@@ -242,7 +242,7 @@ def own_loss(*more: MorePolicies, by_surprise: bool = False) -> Callable[[TrainC
         def factory(game: Game, network: Network) -> Callable:
             view_of = objective.make_view(game, config.optimiser.symmetries)
 
-            def loss(params: Params, keys: jax.Array, batch: StoredPosition) -> tuple[Losses, Any]:
+            def loss(params: Params, keys: jax.Array, batch: AnyPosition) -> tuple[Losses, Any]:
                 view = view_of(keys, batch.state)
                 answers, statistics = network.train(params, view.observation)
                 if not isinstance(answers, Answers):

@@ -101,7 +101,7 @@ def evaluate(
         )
         path = run.path / "judges" / f"{judges.file_name(text, options, newest)}.jsonl"
         # Made when the first checkpoint is to be judged; perhaps all have been.
-        make = functools.cache(functools.partial(judges.make_judge, text, context))
+        make = functools.cache(lambda text=text, context=context: judges.make_judge(text, context))
         rows = curve.Curve(path).measure(
             iterations[text],
             lambda iteration, make=make, read=read: make()(read(iteration)),

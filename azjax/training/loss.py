@@ -19,7 +19,7 @@ from azjax.envs import indexing
 from azjax.envs.core import Game
 from azjax.nn.networks import Network, Outputs, Params
 from azjax.training.config import OptimiserConfig
-from azjax.training.replay import AnyPosition, PlayedPosition
+from azjax.training.replay import AnyPosition, ExtendedPosition
 
 
 class View(NamedTuple):
@@ -101,7 +101,7 @@ def make_loss(
         policy, entropy = _policy_loss(view.to_board(outputs.logits), legal, batch, axis_name)
         value = _value_loss(outputs, batch.value)
         action_value = jnp.float32(0)
-        if outputs.action_values is not None and isinstance(batch, PlayedPosition):
+        if outputs.action_values is not None and isinstance(batch, ExtendedPosition):
             answers = jax.vmap(indexing.take)(view.to_board(outputs.action_values), batch.action)
             action_value = jnp.mean((answers - batch.value) ** 2)
         ownership, margin = _auxiliary_losses(game, outputs, batch, view.turn_cells)

@@ -23,11 +23,10 @@ class StoredPosition(NamedTuple):
     value: jax.Array  # [] target
     outcome: jax.Array  # [] how the game ended
     final: Any  # the game's own state at the end, for auxiliary targets; None if nothing needs it
-    own: Any = None  # what own targets made of its game, for an own loss; None without them
 
 
-class PlayedPosition(NamedTuple):
-    """The same with the move that was played, for networks that learn what moves are worth."""
+class ExtendedPosition(NamedTuple):
+    """The same with what few runs learn from; apart, so that the checkpoints of all others have no such fields."""
 
     state: Any
     policy: jax.Array  # [actions]
@@ -35,11 +34,18 @@ class PlayedPosition(NamedTuple):
     value: jax.Array  # []
     outcome: jax.Array  # []
     final: Any
-    own: Any
-    action: jax.Array  # [] int32
+    action: jax.Array | None  # [] int32, the move played; None unless the network says what moves are worth
+    own: Any  # what own targets made of its game, for an own loss; None without them
 
 
-AnyPosition = StoredPosition | PlayedPosition
+AnyPosition = StoredPosition | ExtendedPosition
+
+
+def extended(position: StoredPosition, action: jax.Array | None, own: Any) -> AnyPosition:
+    """The position with these, if there is either."""
+    if action is None and own is None:
+        return position
+    return ExtendedPosition(*position, action=action, own=own)
 
 
 class Ended(NamedTuple):

@@ -269,11 +269,9 @@ def _finished_game(
         value=value_targets(outcomes, moments.root_value, players, length),
         outcome=outcomes,
         final=jax.tree.map(lambda s: jnp.broadcast_to(s, (plies, *s.shape)), final) if with_final else None,
-        own=None if own_targets is None else own_targets(moments, final, length),
     )
-    if isinstance(moments, PlayedMoment):
-        return replay.PlayedPosition(*position, action=moments.action)
-    return position
+    own = None if own_targets is None else own_targets(moments, final, length)
+    return replay.extended(position, getattr(moments, "action", None), own)
 
 
 def _count(counts: Counts, lanes: Lanes, over: jax.Array, result: jax.Array) -> Counts:

@@ -671,11 +671,8 @@ def _position_like(
         value=jnp.float32(0),
         outcome=jnp.float32(0),
         final=moment.state if needs_final else None,
-        own=own,
     )
-    if isinstance(moment, selfplay.PlayedMoment):
-        return replay.PlayedPosition(*position, action=moment.action)
-    return position
+    return replay.extended(position, getattr(moment, "action", None), own)
 
 
 def _prefix_to_tree(prefix: TrainState, tree: TrainState) -> TrainState:

@@ -17,7 +17,7 @@ from azjax.search.config import search_from_config
 from azjax.training import loss as objective
 from azjax.training import make_openings
 from azjax.training.openings import random_openings
-from azjax.training.replay import StoredPosition
+from azjax.training.replay import ExtendedPosition
 from azjax.training.selfplay import Moment
 from experiments import strength_per_minute as study
 from experiments import tricks
@@ -50,7 +50,9 @@ def test_a_batch_is_learned_by_heart(name):
     legal = jax.vmap(game.legal_action_mask)(states)
     policy = jax.nn.softmax(jnp.where(legal, jax.random.normal(jax.random.key(1), legal.shape), -jnp.inf))
     ones = jnp.ones(8)
-    batch = StoredPosition(states, policy, ones, ones, -ones, None, own=policy[:, ::-1] * legal)
+    batch = ExtendedPosition(
+        states, policy, ones, ones, -ones, None, action=None, own=policy[:, ::-1] * legal
+    )
     params = network.init(jax.random.key(0))
     keys = jax.random.split(jax.random.key(2), 2)
 

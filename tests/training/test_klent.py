@@ -18,7 +18,7 @@ from azjax.search import SearchConfig
 from azjax.training import alphazero, checkpoint, selfplay
 from azjax.training import loss as objective
 from azjax.training.config import OptimiserConfig, ReplayConfig, SelfplayConfig
-from azjax.training.replay import PlayedPosition
+from azjax.training.replay import ExtendedPosition
 from tests.training_cases import SMALL, digest
 
 quiet = functools.partial(azjax.train, judge=None, say=lambda line: None)
@@ -144,7 +144,7 @@ def test_nothing_is_remembered_of_moves_where_nobody_learns_their_values():
 def test_the_value_of_the_move_played_learns_the_target_by_its_squared_error():
     game = Hex(2)
     x = game.step(game.init(jax.random.key(0)), 0)
-    row = PlayedPosition(
+    row = ExtendedPosition(
         state=x,
         policy=jnp.array([0.0, 1.0, 0.0, 0.0]),
         policy_weight=jnp.float32(1),
