@@ -43,8 +43,8 @@ hypothesis.settings.load_profile("suite")
 # From the longest on. Begun last, one of them would keep a single core busy at the end.
 LONGEST = (
     *("docs", "processes", "karki2024", "presets", "checkers", "peters2018", "jacobsen2019", "step"),
-    *("own_parts", "daliri2022", "td", "agents", "checkpoint", "envs", "behaviour", "many", "loss"),
-    "chinese_checkers",
+    *("boards", "own_parts", "daliri2022", "td", "tricks", "agents", "jones2021", "checkpoint", "envs"),
+    *("behaviour", "many", "loss", "chinese_checkers"),
 )
 
 
