@@ -114,13 +114,45 @@ def test_links_lead_to_files_and_headings(page, site):
             assert heading in slugs + named, f"{page.name} links to {target}, which has no such heading"
 
 
+# Runs programs one after the other in one process, for it takes longest to start one; each is a script of its own all
+# the same. Prints a JSON line for each: its name, what it printed, and the error that stopped it.
+RUN_ALL = """
+import contextlib, io, json, os, pathlib, runpy, sys, traceback
+
+for program in sys.argv[1:]:
+    path, error, said = pathlib.Path(program), None, io.StringIO()
+    sys.argv = [program, os.path.abspath(path.stem)]  # the folder of its run
+    try:
+        with contextlib.redirect_stdout(said):
+            runpy.run_path(program, run_name="__main__")
+    except Exception:
+        error = traceback.format_exc()
+    print(json.dumps({"program": path.stem, "printed": said.getvalue(), "error": error}), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """What the examples, the README's program and the programs of each page printed."""
+    folder, own = tmp_path_factory.mktemp("programs"), tmp_path_factory.mktemp("written")
+    (readme,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    written = {"readme": readme}
+    written |= {f"page-{page.stem}": programs_of(page)[0] for page in sorted(DOCS.glob("*.md"))}
+    for name, code in written.items():
+        (own / f"{name}.py").write_text(code, encoding="utf-8")
+    programs = [*EXAMPLES, *(own / f"{name}.py" for name, code in written.items() if code)]
+    printed = run("-W", "error::SyntaxWarning", "-c", RUN_ALL, *programs, folder=folder)
+    rows = [json.loads(line) for line in printed.splitlines() if line.startswith('{"program"')]
+    assert [row["program"] for row in rows] == [program.stem for program in programs]
+    return {row["program"]: row for row in rows}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_every_example_runs(example, tmp_path):
-    printed = run("-W", "error::SyntaxWarning", example, tmp_path / "run", folder=tmp_path)
-    assert re.search(
-        r"against\s+(random|central)", printed
-    )  # each plays a match; its title may be broken in lines
+def test_every_example_runs(example, ran):
+    assert ran[example.stem]["error"] is None, ran[example.stem]["error"]
+    # Each plays a match; its title may be broken in lines.
+    assert re.search(r"against\s+(random|central)", ran[example.stem]["printed"])
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
@@ -205,16 +237,12 @@ def test_commands_on_the_pages_exist_and_have_their_options(page, site):
 
 
 @pytest.mark.slow
-def test_programs_on_the_pages_run_or_are_marked(tmp_path):
-    # All in one process: it takes longest to start one. The README's has a test of its own.
-    programs = [programs_of(page) for page in sorted(DOCS.glob("*.md"))]
-    assert sum(marked for _, marked in programs) == 4
-    for number, (code, _) in enumerate(programs):
-        (tmp_path / f"page{number}.py").write_text(code, encoding="utf-8")
-    names = [f"page{number}" for number, (code, _) in enumerate(programs) if code]
-    assert len(names) >= 2
-    (tmp_path / "all.py").write_text("\n".join(f"import {name}" for name in names), encoding="utf-8")
-    assert "random" in run(tmp_path / "all.py", folder=tmp_path)
+def test_programs_on_the_pages_run_or_are_marked(ran):
+    assert sum(programs_of(page)[1] for page in DOCS.glob("*.md")) == 5
+    pages = {name: row for name, row in ran.items() if name.startswith("page-")}
+    assert len(pages) >= 2
+    assert {name: row["error"] for name, row in pages.items() if row["error"]} == {}
+    assert any("random" in row["printed"] for row in pages.values())
 
 
 def test_readme_has_600_to_800_words():
@@ -224,13 +252,10 @@ def test_readme_has_600_to_800_words():
 
 
 @pytest.mark.slow
-def test_program_of_the_readme_runs(tmp_path):
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    program = tmp_path / "program.py"
-    program.write_text(code, encoding="utf-8")
-    printed = run(program, folder=tmp_path)
-    assert re.search(r"against\s+uct:20", printed)
-    assert "optimal moves" in printed
+def test_program_of_the_readme_runs(ran):
+    assert ran["readme"]["error"] is None, ran["readme"]["error"]
+    assert re.search(r"against\s+uct:20", ran["readme"]["printed"])
+    assert "optimal moves" in ran["readme"]["printed"]
 
 
 def test_api_page_lists_exactly_the_public_names():
