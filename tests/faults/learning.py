@@ -260,8 +260,8 @@ FAULTS = [
     Fault(
         "learner-policies-in-the-movers-frame",
         LEARNER,
-        "permuted(logits, frames, batch.state.current_player)",
-        "permuted(logits, frames, 0 * batch.state.current_player)",
+        "frames, states.current_player)",
+        "frames, 0 * states.current_player)",
         ("training/test_loss.py::test_positions_stay_in_their_place_without_symmetries",),
     ),
     Fault(
@@ -386,8 +386,8 @@ FAULTS = [
     Fault(
         "training-learns-while-warming-up",
         TRAINING,
-        "ready = (stored >= config.replay.warm_up) & ",
-        "ready = ",
+        "is_ready = (stored[-1] >= config.replay.warm_up) & ",
+        "is_ready = ",
         (
             "training/test_step.py::test_nothing_is_learned_before_enough_is_stored_though_every_group_has_some",
         ),
@@ -395,8 +395,8 @@ FAULTS = [
     Fault(
         "training-plays-with-the-averaged-weights",
         TRAINING,
-        "playing_copy(config, state.params),",
-        "playing_copy(config, state.average),",
+        "playing_copy(config, state.params)",
+        "playing_copy(config, state.average)",
         ("training/test_step.py::test_self_play_uses_the_newest_weights",),
     ),
     Fault(
