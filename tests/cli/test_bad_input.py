@@ -658,7 +658,11 @@ def test_what_is_wrong_with_the_configuration_of_a_run_is_said_with_its_file(ref
 
 
 WRONG_SETTINGS = [
-    (SearchConfig, {"kind": "gumble"}, "search.kind must be one of 'gumbel', 'puct', 'klent' (did you mean gumbel?)"),
+    (
+        SearchConfig,
+        {"kind": "gumble"},
+        "search.kind must be one of 'gumbel', 'puct', 'klent' (did you mean gumbel?)",
+    ),
     (SearchConfig, {"kind": None}, "search.kind must be one of"),
     (SearchConfig, {"simulations": 2.0}, "search.simulations must be a whole number, got 2.0"),
     (SearchConfig, {"simulations": True}, "search.simulations must be a whole number, got True"),
@@ -731,7 +735,10 @@ def test_all_presets_and_whole_numbers_for_floats_are_accepted():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("unknown-field", "unknown field 'serach' (did you mean search?); there are game, boards, network, search"),
+        (
+            "unknown-field",
+            "unknown field 'serach' (did you mean search?); there are game, boards, network, search",
+        ),
         ("unknown-setting", "search has an unknown field 'simulation' (did you mean simulations?)"),
         ("game-missing", "the configuration lacks the field game"),
         ("part-null", "search must be an object with named fields, got None"),
