@@ -1,6 +1,6 @@
 """Every preset with all of its structure, but as small as it gets; also a script, for a process of its own.
 
-python -m tests.preset_cases FOLDER 1,2 hex3 hex5     # trains these on one device, and on two
+python -m tests.preset_cases FOLDER hex3 hex5     # trains these on one device, and on all there are
 """
 
 import dataclasses
@@ -77,15 +77,13 @@ def programs(names: Iterable[str]) -> dict[TrainConfig, list[str]]:
     return found
 
 
-def main(folder: pathlib.Path, numbers: list[int], names: list[str]) -> None:
+def main(folder: pathlib.Path, names: list[str]) -> None:
     """Trains presets, and prints a JSON line for each training.
 
     The judges, which are the same for all and tested elsewhere, have the time off.
     """
     for number, (config, alike) in enumerate(programs(names).items()):
-        for number_of_devices in numbers:
-            # None is what a user gets who asks for nothing.
-            devices = None if number_of_devices == jax.device_count() else number_of_devices
+        for devices in (1, None):  # None is what a user gets who asks for nothing
             said = []
             finished = alphazero.train(
                 config, folder / f"{number}-{devices}", devices=devices, say=said.append
@@ -94,7 +92,7 @@ def main(folder: pathlib.Path, numbers: list[int], names: list[str]) -> None:
             weights = finished.load_agent(finished.snapshots[-1])
             answer = {
                 "presets": alike,
-                "devices": number_of_devices,
+                "devices": devices or jax.device_count(),
                 "groups": config.replay.groups,
                 "iterations": [row["iteration"] for row in rows],
                 "updates": rows[-1]["updates"],
@@ -106,4 +104,4 @@ def main(folder: pathlib.Path, numbers: list[int], names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]), [int(number) for number in sys.argv[2].split(",")], sys.argv[3:])
+    main(pathlib.Path(sys.argv[1]), sys.argv[2:])
